@@ -39,6 +39,7 @@ from nova.api import wsgi as base_wsgi
 from nova.api.openstack import api_version_request
 from nova.api.openstack import common
 from nova.api.openstack import wsgi
+from nova.policies import servers as server_policies
 from oslo_log import log as logging
 from webob import exc as webob_exc
 
@@ -92,6 +93,7 @@ class BlankVolumes(base_wsgi.Middleware):
             # as Nova does: json itself would take UTF-16, too
             body = json.loads(text.decode())
             self._check(req=request, body=body)
+            _check_policy(context, body)
             completed = _completed(context, request, body, self._backends)
             if completed is not None:
                 # sets Content-Length as well
@@ -125,6 +127,19 @@ def _is_readable(request: wsgi.Request) -> bool:
     except nova_exc.Invalid:
         return False
     return True
+
+
+def _check_policy(context: typing.Any, body: dict[str, typing.Any]) -> None:
+    """Check that the user may create servers, before anybody is asked.
+
+    :raises Forbidden: Nova answers the same.
+    """
+    target = {
+        'project_id': context.project_id,
+        'user_id': context.user_id,
+        'availability_zone': body['server'].get('availability_zone'),
+    }
+    context.can(server_policies.SERVERS % 'create', target)
 
 
 def _completed(

@@ -117,6 +117,15 @@ API: internals.Names = (
         'nova.context.get_admin_context',
         "The context in which Nova's own account asks for the backends.",
     ),
+    Name(
+        'nova.policies.servers.SERVERS',
+        'Who may create no servers is answered by Nova.',
+    ),
+    Name(
+        'nova.context.RequestContext.can',
+        'Nova checks this policy with the same target.',
+        parameters=('action', 'target'),
+    ),
     Name('nova.exception.NovaException', 'An error of Cinder or Glance.'),
     Name('nova.exception.Forbidden', 'Nova answers the request.'),
     Name('nova.exception.ImageNotAuthorized', 'Nova answers the request.'),

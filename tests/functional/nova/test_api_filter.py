@@ -20,6 +20,7 @@ import fixtures
 from nova.policies import servers as policies
 from nova.tests.functional.api import client
 
+from nova_diskplacer.api import blank_volumes
 from tests.functional.nova import base
 from tests.functional.nova import test_volumes
 
@@ -193,6 +194,24 @@ class RefusedTest(ApiFilterTestCase):
         )
         self.assert_refused(403, "Policy doesn't allow")
         self.assert_nothing_left()
+
+    def test_who_may_create_no_servers(self):
+        """Nova says so, whatever the request is, and nobody is asked."""
+        self.policy.set_rules({policies.SERVERS % 'create': '!'})
+        asked = self.useFixture(
+            fixtures.MockPatchObject(
+                blank_volumes.volumes,
+                'Volumes',
+                wraps=blank_volumes.volumes.Volumes,
+            )
+        ).mock
+        for number in (2, 3):
+            self.assert_refused(
+                403,
+                "Policy doesn't allow os_compute_api:servers:create to",
+                block_device_mapping_v2=test_volumes.blank(number, 20),
+            )
+        asked.assert_not_called()
 
     def test_media_that_the_volume_type_lacks(self):
         self.volumes.media = {TYPE: 'ssd', 'slow': 'hdd'}

@@ -20,9 +20,11 @@ import unittest
 from unittest import mock
 
 from cinderclient import exceptions as cinder_exc
+from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova import objects
+from nova import policy
 from nova.api import openstack
 from nova.api.openstack import wsgi
 from oslo_middleware import sizelimit
@@ -123,7 +125,12 @@ class FilterTestCase(unittest.TestCase):
             patch = mock.patch.object(where, name, value)
             patch.start()
             self.addCleanup(patch.stop)
-        self.context = context.RequestContext('user', PROJECT, is_admin=False)
+        self.context = context.RequestContext(
+            'user', PROJECT, is_admin=False, roles=['member']
+        )
+        # Nova's default policies
+        nova_conf.CONF([], project='nova', default_config_files=[])
+        self.addCleanup(policy.reset)
         self.nova = Nova()
         self.filter = blank_volumes.BlankVolumes.factory({})(self.nova)
 
