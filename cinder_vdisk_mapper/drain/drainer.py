@@ -92,7 +92,6 @@ class Drainer:
                     LOG.error('%s stays on disk %s: %s', name, uuid, error)
                     failed[name] = str(error)
             self._forget_moves(uuid, surveyed)
-            self._move_claims(uuid)
             here = {item.vdisk.name for item in surveyed.items}
             return planned.refusals | {
                 name: failed[name] for name in failed.keys() & here
@@ -116,7 +115,6 @@ class Drainer:
             if not failed:
                 self._restore_claims(uuid)
                 self._forget_moves(uuid, surveyed)
-                self._move_claims(uuid)
                 self._withhold(uuid, False)
             return failed
 
@@ -137,12 +135,6 @@ class Drainer:
             for disk in self.operations.backend.disks()
             if disk.uuid != uuid and disk.health == discover.OK
         ]
-
-    def _move_claims(self, uuid: str) -> None:
-        """Move claims on a disk after vdisks that have left it."""
-        for server in self.operations.placement.provider_allocations(uuid):
-            for disk in self._others(uuid):
-                moving.follow(self.operations, server, uuid, disk.uuid)
 
     def _restore_claims(self, uuid: str) -> None:
         """Move claims back for vdisks that have not left a disk.

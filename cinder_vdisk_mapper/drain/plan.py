@@ -35,7 +35,9 @@ class Item:
     spreads them. ``mbps`` are the claimed MB/s that go with the vdisk.
     ``begun`` is the disk that a killed run has begun to move it to, and
     ``elsewhere`` tells that its volume is on another disk.
-    ``apart_from`` are the disks with other parts of a striped vdisk.
+    ``apart_from`` are the disks with other parts of a striped vdisk, and
+    ``awaited`` those where the server that it was bound for claims space for
+    vdisks to come, which it would take.
     ``refusal`` is the reason why it cannot be moved anywhere.
     """
 
@@ -47,6 +49,7 @@ class Item:
     begun: str | None = None
     elsewhere: bool = False
     apart_from: frozenset[str] = frozenset()
+    awaited: frozenset[str] = frozenset()
     refusal: str = ''
 
 
@@ -109,7 +112,7 @@ def plan(
             one
             for one in disks
             if left[one.uuid].mbps >= item.mbps
-            and one.uuid not in item.apart_from
+            and one.uuid not in item.apart_from | item.awaited
         ]
         chosen = ledger.policy_disk(
             possible,
@@ -157,6 +160,11 @@ def _reason(
             lacks.append(
                 f'has {counts[disk.uuid]} vdisks of server {item.server}, '
                 f'and {item.policy} allows {item.per_disk}'
+            )
+        if disk.uuid in item.awaited:
+            lacks.append(
+                f'has space that server {item.vdisk.server_id} claims for '
+                'vdisks to come'
             )
         reasons.append(f'disk {disk.uuid} {" and ".join(lacks)}')
     return '; '.join(reasons)

@@ -38,6 +38,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import moves
 from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.placement import ledger
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
 from nova_diskplacer.placement.client import Resources
@@ -95,7 +96,10 @@ class Surveyor:
             for disk in base.usable_disks(all_disks.values(), self.media)
             if not disk.late and not disk.draining
         )
-        claims = self.operations.placement.provider_allocations(uuid)
+        claims = {
+            one: self.operations.placement.provider_allocations(one)
+            for one in (uuid, *(disk.uuid for disk in disks))
+        }
         servers = nova_api.of_hosts(self.context, self.hosts)
         volumes = self._volumes(here)
         # volumes may have been deleted meanwhile, their vdisks first
@@ -107,13 +111,14 @@ class Surveyor:
                 vdisk,
                 volumes.get(vdisk.name),
                 servers,
-                claims,
+                claims[uuid],
                 {
                     disk.uuid: one
                     for disk in all_disks.values()
                     for one in disk.vdisks
                     if one.name == vdisk.name
                 },
+                _awaited(vdisk.server_id, disks, claims),
             )
             for vdisk in here.vdisks
             if vdisk.name in still
@@ -123,7 +128,7 @@ class Surveyor:
             items,
             volumes,
             disks,
-            {disk.uuid: self._room(disk) for disk in disks},
+            {disk.uuid: self._room(disk, claims[disk.uuid]) for disk in disks},
             {server: self._held(server, servers, disks) for server in counted},
         )
 
@@ -153,10 +158,13 @@ class Surveyor:
         servers: dict[str, nova_api.Server | None],
         claims: dict[str, Resources],
         others: dict[str, VDisk],
+        awaited: frozenset[str],
     ) -> plan.Item:
         """Return a vdisk of a disk.
 
+        :param claims: on the disk, by server.
         :param others: its copies or other parts, by disk.
+        :param awaited: as that of the item.
         """
         if volume is None:
             return plan.Item(
@@ -212,6 +220,7 @@ class Surveyor:
             else None,
             facts.place != disk,
             frozenset(others) if striped else frozenset(),
+            awaited,
             refusal,
         )
 
@@ -290,8 +299,9 @@ class Surveyor:
             record,
         )
 
-    def _room(self, disk: discover.Disk) -> plan.Room:
-        claims = self.operations.placement.provider_allocations(disk.uuid)
+    def _room(
+        self, disk: discover.Disk, claims: dict[str, Resources]
+    ) -> plan.Room:
         claimed = sum(claim.get(MBPS, 0) for claim in claims.values())
         return plan.Room(self.operations.free_gb(disk), disk.mbps - claimed)
 
@@ -316,3 +326,24 @@ class Surveyor:
                 if vdisk.server_id == uuid and not vdisk.is_snapshot
             }
         return held
+
+
+def _awaited(
+    server: str | None,
+    disks: tuple[discover.Disk, ...],
+    claims: dict[str, dict[str, Resources]],
+) -> frozenset[str]:
+    """Return the disks where a server claims space for vdisks to come.
+
+    :param claims: on each disk, by server.
+    """
+    if server is None:
+        return frozenset()
+    return frozenset(
+        disk.uuid
+        for disk in disks
+        if ledger.unfilled_gb(
+            disk, server, claims[disk.uuid].get(server, {}).get(GB, 0)
+        )
+        > 0
+    )

@@ -34,20 +34,28 @@ _ATTEMPTS = 10
 
 
 def part_to_move(
-    source: Resources, filled_gb: int, target: Resources, needed_gb: int
+    source: Resources,
+    filled_gb: int,
+    target: Resources,
+    needed_gb: int,
+    leaving_gb: int = 0,
 ) -> Resources:
     """Return the part of a server's claim that its vdisks have left.
 
     MB/s are moved in proportion to GiB.
 
     :param source: the claim on the disk that a vdisk leaves.
-    :param filled_gb: GiB of the server's vdisks that stay there.
+    :param filled_gb: GiB of the server's vdisks on that disk.
     :param target: the claim on the disk that the vdisk goes to.
     :param needed_gb: GiB of the server's vdisks there.
+    :param leaving_gb: GiB of vdisks that are about to leave: no more is
+        moved, since the rest is for vdisks to come. 0 if they have left.
     """
     claimed = source.get(GB, 0)
     gb = min(
-        max(0, claimed - filled_gb), max(0, needed_gb - target.get(GB, 0))
+        max(0, claimed - max(0, filled_gb - leaving_gb)),
+        max(0, needed_gb - target.get(GB, 0)),
+        leaving_gb or claimed,
     )
     if not gb:
         return {}
@@ -68,7 +76,8 @@ def follow(
     One request changes both claims and the reserved parts of both disks.
 
     :param read_disk: returns the present state of a disk.
-    :param leaving_gb: GiB of vdisks that count as gone from ``source``.
+    :param leaving_gb: GiB of vdisks that count as gone from ``source``, and
+        the most that is moved; 0 if they are gone.
     :raises DiskError: the claim does not fit on ``target``.
     :raises Conflict: other processes kept changing the providers or the
         server's allocations.
@@ -87,9 +96,10 @@ def follow(
         allocations = client.allocations(server)
         part = part_to_move(
             claims[source].get(server, {}),
-            max(0, _held_gb(disks[source], server) - leaving_gb),
+            _held_gb(disks[source], server),
             claims[target].get(server, {}),
             _held_gb(disks[target], server),
+            leaving_gb,
         )
         if not part:
             # or the answer to an attempt was lost

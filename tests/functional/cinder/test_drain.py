@@ -176,6 +176,35 @@ class DrainTestCase(DrainerTestCase):
             )
         self.delete_snapshot(snapshot)
 
+    def test_no_vdisk_goes_where_one_is_to_come(self):
+        """It would fill the claim, whose space others could take then."""
+        volume, _ = self.bound()
+        (drained,) = self.holding(volume)
+        second, third = (one for one in self.host.disks() if one != drained)
+        self.claim(self.server_id, second)
+        self.host.fill(third, 4)
+        self.assertIn('claims for vdisks to come', self.stays(drained))
+        self.assertIsOn(drained, volume)
+        self.drainer.operations.delete(third, 'theirs')
+        self.assertEqual('', self.stays(drained))
+        self.assertIsOn(third, volume)
+        self.assertEqual(
+            {second: {GB: 1, MBPS: 5}}, self.claims(self.server_id)
+        )
+        self.assertEqual(1, self.host.reserved()[third])
+
+    def test_claims_on_the_disk_of_vdisks_to_come(self):
+        volume, _ = self.bound()
+        (holding,) = self.holding(volume)
+        drained = next(one for one in self.host.disks() if one != holding)
+        # the vdisk elsewhere is reserved, and takes no claim
+        self.claim(self.server_id, drained)
+        for command in (self.drainer.drain, self.drainer.cancel):
+            self.assertEqual({}, command(drained))
+            self.assertEqual(
+                {drained: {GB: 1, MBPS: 5}}, self.claims(self.server_id)
+            )
+
     def test_what_stays_and_why(self):
         drained, second, third = self.host.disks()
         server = self.server_of(drained, second, third)

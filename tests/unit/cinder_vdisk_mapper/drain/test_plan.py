@@ -83,6 +83,21 @@ class PlanTestCase(unittest.TestCase):
             'disk c has another part of it', found.refusals['volume-1']
         )
 
+    def test_not_where_its_server_awaits_vdisks(self):
+        found = planned(
+            [item('1', policy=CONSOLIDATED, awaited=frozenset('ab'))],
+            held={'s': {'b': {'volume-2'}}},
+        )
+        self.assertEqual({'volume-1': 'c'}, found.targets)
+        found = planned([item('1', awaited=frozenset('abc'))])
+        self.assertIn(
+            'disk c has space that server s claims for vdisks to come',
+            found.refusals['volume-1'],
+        )
+        # it has taken the space
+        found = planned([item('1', awaited=frozenset('b'), begun='b')])
+        self.assertEqual({'volume-1': 'b'}, found.targets)
+
     def test_no_other_disk(self):
         found = plan.plan([item('1')], (), {}, {})
         self.assertIn('no other disk', found.refusals['volume-1'])

@@ -27,8 +27,8 @@ AMOUNTS = st.integers(0, 20)
 
 
 class PartTestCase(unittest.TestCase):
-    def part(self, source, filled, target, needed):
-        return claim_moves.part_to_move(source, filled, target, needed)
+    def part(self, *arguments):
+        return claim_moves.part_to_move(*arguments)
 
     def test_a_vdisk_that_leaves(self):
         claim = {GB: 6, MBPS: 30}
@@ -46,16 +46,24 @@ class PartTestCase(unittest.TestCase):
         # a claim that is yet to be filled stays where no vdisk needs it
         self.assertEqual({}, self.part({GB: 4}, 2, {GB: 2}, 2))
 
-    @given(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
+    def test_no_more_than_leaves(self):
+        # the other vdisk on the target is reserved, and 2 GiB are to come
+        claim = {GB: 4, MBPS: 20}
+        self.assertEqual({GB: 2, MBPS: 10}, self.part(claim, 2, {}, 4, 2))
+
+    @given(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
     def test_never_more_than_is_there_or_needed(
-        self, claimed, mbps, filled, target, needed
+        self, claimed, mbps, filled, target, needed, leaving
     ):
         source = {GB: claimed, MBPS: mbps}
-        part = self.part(source, filled, {GB: target}, needed)
+        held = filled + leaving
+        part = self.part(source, held, {GB: target}, needed, leaving)
         gb = part.get(GB, 0)
         self.assertLessEqual(part.get(MBPS, 0), mbps)
         self.assertLessEqual(gb, max(0, claimed - filled))
         self.assertLessEqual(gb, max(0, needed - target))
+        if leaving:
+            self.assertLessEqual(gb, leaving)
         self.assertNotIn(0, part.values())
 
 
