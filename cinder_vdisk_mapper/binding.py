@@ -286,7 +286,7 @@ class Binder:
         """Return the disk with a claim that the vdisk fills, if any.
 
         :raises BindingError: a blank volume of the flavor fills none, or a
-            claimed disk is not usable.
+            claimed disk does not work.
         """
         server = request.server
         if server is None or not claims or not request.of_flavor:
@@ -303,9 +303,7 @@ class Binder:
             max_per_disk(server) if spread else _UNLIMITED,
         )
         if chosen is None and request.boot_time:
-            errors.check_claimed_disks(
-                server.uuid, claims, (disk.uuid for disk in disks)
-            )
+            self.operations.check_claimed_disks(server.uuid, claims)
             unfilled = {
                 disk.uuid: ledger.unfilled_gb(
                     disk, server.uuid, claims[disk.uuid]

@@ -17,7 +17,6 @@ not learn of hosts, disks, other projects or the space on disks.
 """
 
 import contextlib
-from collections.abc import Iterable
 from collections.abc import Iterator
 
 from cinder import exception as cinder_exc
@@ -45,24 +44,6 @@ class BindingError(exception.DiskPlacerError):
     def __init__(self, message: str, public: str) -> None:
         super().__init__(message)
         self.public = public
-
-
-def check_claimed_disks(
-    server_id: str, claimed: Iterable[str], usable: Iterable[str]
-) -> None:
-    """Check that the disks that a server claims are usable.
-
-    :param claimed: UUIDs of disks.
-    :param usable: UUIDs of disks.
-    :raises BindingError: one of them is missing, has failed or hangs.
-    """
-    unusable = set(claimed) - set(usable)
-    if unusable:
-        raise BindingError(
-            f'disk {", ".join(sorted(unusable))}, which server {server_id} '
-            'claims, is missing, has failed or does not answer',
-            'a disk that was chosen for the server is not usable',
-        )
 
 
 @contextlib.contextmanager

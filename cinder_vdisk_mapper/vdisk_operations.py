@@ -66,6 +66,27 @@ class VDiskOperations:
         )
         return self.free_gb(dataclasses.replace(disk, vdisks=vdisks))
 
+    def check_claimed_disks(
+        self, server_id: str, claimed: collections.abc.Container[str]
+    ) -> None:
+        """Check that the disks of this backend that a server claims work.
+
+        :param claimed: UUIDs of disks, also of other backends.
+        :raises BindingError: one of them is missing, has failed or hangs.
+        """
+        unusable = [
+            disk.uuid
+            for disk in self.backend.disks()
+            if disk.uuid in claimed
+            and (disk.late or disk.health != discover.OK)
+        ]
+        if unusable:
+            raise errors.BindingError(
+                f'disk {", ".join(unusable)}, which server {server_id} '
+                'claims, is missing, has failed or does not answer',
+                'a disk that was chosen for the server is not usable',
+            )
+
     def reserve(self, disk: str) -> bool:
         """Reserve the vdisks of a disk in Placement; False if oversold.
 

@@ -115,9 +115,7 @@ class StripeBinder:
                 disks, room, held, piece_gb, per_disk, number
             )
         if not chosen:
-            errors.check_claimed_disks(
-                server.uuid, claims, (disk.uuid for disk in disks)
-            )
+            self.operations.check_claimed_disks(server.uuid, claims)
             raise errors.BindingError(
                 f'volume {self.request.volume_id} of {size_gb} GiB needs '
                 f'{piece_gb} GiB on each of {number} disks: server '

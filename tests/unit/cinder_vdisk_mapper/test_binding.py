@@ -220,6 +220,21 @@ class BindTestCase(BindingTestCase):
             request(for_=server(vdisks=1, vdisk_gb=10), boot_time=True),
         )
 
+    def test_claim_on_a_disk_that_is_none_of_the_backend(self):
+        """Nothing is wrong with it: it is of another medium or host."""
+        self.setup(
+            fake_disks.make_disk('a', medium='hdd'),
+            fake_disks.make_disk('b', medium='ssd'),
+            media='ssd',
+        )
+        for disk in ('a', 'elsewhere'):
+            self.placement.claims[disk] = {'server': 10}
+            self.assertRefused(
+                'does not fit the claims of server server',
+                request(for_=server(vdisks=1, vdisk_gb=10), boot_time=True),
+            )
+            del self.placement.claims[disk]
+
     def test_claimed_disk_that_refuses(self):
         self.placement.claim('server', {'a': 10})
         self.backend.full = {'a'}
