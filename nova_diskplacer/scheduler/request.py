@@ -59,11 +59,15 @@ class AttachedVolume(typing.NamedTuple):
     ``host`` is the host of a bound vdisk according to the connection
     information of the Cinder driver, None for any other volume and for one
     that was never connected. ``is_root``: the server boots from it.
+    ``is_blank``: Nova has made it for the server's boot. ``size_gb`` is None
+    if Nova does not know it.
     """
 
     volume_id: str
     host: str | None
     is_root: bool = False
+    is_blank: bool = False
+    size_gb: int | None = None
 
 
 class BootVolume(typing.NamedTuple):
@@ -180,7 +184,11 @@ def _attached(
 ) -> list[AttachedVolume]:
     return [
         AttachedVolume(
-            bdm.volume_id, _host(bdm.connection_info), bdm.boot_index == 0
+            bdm.volume_id,
+            _host(bdm.connection_info),
+            bdm.boot_index == 0,
+            bdm.source_type == 'blank',
+            bdm.volume_size,
         )
         for bdm in bdms
         if bdm.is_volume and bdm.volume_id
@@ -240,9 +248,7 @@ def for_request(
     allowed, vdisks = hosts_and_vdisks(hosts, spec, cache)
     reported = {vdisk.volume_id for vdisk in vdisks}
     unreported = sum(
-        one.host is not None
-        and not one.is_root
-        and one.volume_id not in reported
+        one.volume_id not in reported and _may_be_vdisk(one, request)
         for one in attached_to(spec)
     )
     server = spec.instance_uuid
@@ -274,6 +280,23 @@ def for_request(
     beside = _beside(request, volumes_of(spec).at_boot or ())
     plan = DiskPlan(request, tuple(own), others, reserved, beside, unreported)
     return allowed, plan
+
+
+def _may_be_vdisk(
+    volume: AttachedVolume, request: flavor.VDiskRequest
+) -> bool:
+    """Return whether an attached volume is a vdisk of its server's flavor.
+
+    Only the disk of a bound volume tells. A blank volume of the boot is one
+    whatever its size: the flavor or the volume may have been resized.
+    """
+    if volume.host is None or volume.is_root:
+        return False
+    return volume.is_blank or request.is_vdisk(
+        request.vdisk_gb if volume.size_gb is None else volume.size_gb,
+        None,
+        volume.is_root,
+    )
 
 
 def _beside(
@@ -394,7 +417,7 @@ def _locate(
     for vdisk in cache.bound_vdisks(volume.volume_id for volume in volumes):
         reported.setdefault(vdisk.volume_id, []).append(vdisk)
     names, vdisks = set(), []
-    for volume_id, name, _ in volumes:
+    for volume_id, name, *_ in volumes:
         found = reported.get(volume_id, [])
         connected = [vdisk for vdisk in found if vdisk.host == name]
         if connected:

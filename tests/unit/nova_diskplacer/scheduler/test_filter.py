@@ -281,6 +281,40 @@ class FilterTest(FilterTestCase):
                 self.assertIn(fakes.disk_uuid(1, 0), claimed)
                 self.assertEqual(disks, len(claimed))
 
+    def test_volumes_of_a_missing_disk_that_are_no_vdisks(self):
+        """Those of other sizes are none, except blank ones of the boot."""
+        for blank, size_gb, disks in (
+            (False, 10, 1),
+            (False, 20, 2),
+            (True, 20, 1),
+        ):
+            self.cache = fakes.make_cache(clock=self.clock)
+            self._bind(SERVER)
+            self.attached.append(
+                disk_request.AttachedVolume(
+                    'w', 'host1', is_blank=blank, size_gb=size_gb
+                )
+            )
+            with (
+                self.subTest(blank=blank, size_gb=size_gb),
+                self.assertLogs(disk_request.LOG.logger, 'INFO'),
+            ):
+                self.assertEqual(['host1'], self._passed())
+                (candidate,) = self.hosts[1].allocation_candidates
+                claimed = candidate['allocations'].keys() & {
+                    fakes.disk_uuid(1, index) for index in range(3)
+                }
+                self.assertEqual(disks, len(claimed))
+
+    def test_all_vdisks_are_on_missing_disks(self):
+        """Nothing is claimed, and the server stays on their host."""
+        self._bind(None)
+        self.attached = [disk_request.AttachedVolume(v, 'host1') for v in 'wx']
+        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+            self.assertEqual(['host1'], self._passed())
+        (candidate,) = self.hosts[1].allocation_candidates
+        self.assertEqual({fakes.host_uuid(1)}, candidate['allocations'].keys())
+
 
 class TwoReportersTest(FilterTestCase):
     """Cinder moves a volume to host1 and has not deleted it on host0."""
