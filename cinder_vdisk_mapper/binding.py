@@ -285,6 +285,9 @@ class Binder:
     ) -> str | None:
         """Return the disk with a claim that the vdisk fills, if any.
 
+        On a disk that is drained only volumes of the boot fill claims: Nova
+        waits for them, and they have no other disk.
+
         :raises BindingError: a blank volume of the flavor fills none, or a
             claimed disk does not work.
         """
@@ -295,7 +298,7 @@ class Binder:
             server.request and mapping.load(server.request.placed_by).spreads
         )
         chosen = ledger.claimed_disk(
-            disks,
+            [disk for disk in disks if request.boot_time or not disk.draining],
             server.uuid,
             claims,
             counts,

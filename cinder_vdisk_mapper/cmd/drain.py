@@ -155,8 +155,8 @@ def _report(
             f'{args.uuid}".'
         )
         lines += [
-            f'Server {server} claims {gb} GiB of it for volumes that do not '
-            'exist any more.'
+            f'Server {server} claims {gb} GiB of it that no vdisk fills: its '
+            'volumes were deleted, or are to come.'
             for server, gb in sorted(claims.items())
         ]
     return '\n'.join(lines) or f'Disk {args.uuid} has no vdisks.'

@@ -235,6 +235,20 @@ class BindTestCase(BindingTestCase):
             )
             del self.placement.claims[disk]
 
+    def test_claim_on_a_disk_that_is_drained(self):
+        """It is filled by volumes of the boot alone, which it was for."""
+        for boot_time, disk in ((False, 'b'), (True, 'a')):
+            self.setup(
+                fake_disks.make_disk('a', draining=True),
+                fake_disks.make_disk('b'),
+            )
+            self.placement.claim('server', {'a': 10})
+            who = server(vdisks=1, vdisk_gb=10)
+            self.assertEqual(
+                disk,
+                self.binder.bind(request('1', 10, who, boot_time=boot_time)),
+            )
+
     def test_claimed_disk_that_refuses(self):
         self.placement.claim('server', {'a': 10})
         self.backend.full = {'a'}
