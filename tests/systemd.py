@@ -23,10 +23,12 @@ import unittest
 
 import fixtures
 
+from tests import cgroups
+
 TOP = pathlib.Path(__file__).parents[1]
 SYSTEMD = '/usr/lib/systemd/systemd'
 # The cgroup that one is in, unless it is told otherwise.
-HOME = f'diskplacer-test-{os.getpid()}'
+HOME = cgroups.PREFIX
 
 # It has a /sys/fs/cgroup and a /run of its own, where hierarchies of cgroups
 # begin with the cgroup that it is in.
