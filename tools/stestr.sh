@@ -11,22 +11,30 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-# Run the tests of each package below a directory in a process of its own:
+# Run tests, those of each package in a process of its own:
 #
-#   tools/stestr.sh DIRECTORY [STESTR-RUN-OPTION]...
+#   tools/stestr.sh PATH [STESTR-RUN-OPTION]...
 #
-# Nova and Cinder register options of the same names, so that their code
-# cannot be imported into one process. A directory without packages is one.
+# PATH is a directory such as tests/unit, a package of it or a package or a
+# module, without .py, below that. Nova and Cinder register options of the same
+# names, so that their code cannot be imported into one process.
 
 set -u
 # the services' own, by the hundred
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore::DeprecationWarning}
-directory=$1
+path=${1%/}
 shift
 status=0
 shopt -s nullglob
-packages=("$directory"/*/__init__.py)
-for package in "${packages[@]:-$directory/__init__.py}"; do
+packages=("$path"/*/__init__.py)
+if [[ $path == */*/* || ${#packages[@]} -eq 0 ]]; then
+    packages=("$path/__init__.py")
+fi
+if [ -e "$path.py" ]; then
+    packages=("$(dirname "$path")/__init__.py")
+    set -- "$@" "${path//\//\\.}\\."
+fi
+for package in "${packages[@]}"; do
     package=${package%/__init__.py}
     echo "== $package"
     # in the background it is ignored, also by all that tests start

@@ -15,52 +15,49 @@
 
 # Run the project's tests in an environment that this script makes itself.
 #
-#   tools/test.sh            every stage; end-to-end tests only as root
+#   tools/test.sh            the check: what to run before a change is proposed
+#   tools/test.sh all        every stage, as CI does
 #   tools/test.sh STAGE...   these stages only
 #   tools/test.sh --release RELEASE [STAGE...]
 #                            with an earlier release of OpenStack, such as
 #                            2025.1; STAGE: unit, functional, both by default
 #
-# functional/NAME is a package of the functional tests.
+# Stages: pep8 docs packaging unit functional oldest e2e testbed. A part of
+# one is unit/PATH, functional/PACKAGE, e2e/MODULE or testbed/SUITE/MODULE.
+# oldest runs what touches Nova and Cinder, and a few functional tests of
+# nova-scheduler on eventlet, on the oldest release that is supported.
 #
-# Stages: pep8 docs packaging unit functional oldest e2e testbed. oldest runs
-# the unit tests, and a few functional ones of nova-scheduler on eventlet, on
-# the oldest release that is supported. The last two stages go on
-# beside the others and print when they have ended: they wait a lot. testbed,
-# the suites of tests/testbed, has priority, as some of it looks at how much of
-# a disk's throughput servers get. What tests log is printed where one of them
-# fails. The last lines name what failed and say how many checks and tests
-# passed and failed; the exit status is 0 only if none failed.
+# e2e and testbed take root: others leave them out. They go on beside the
+# other stages and print when they have ended: they wait a lot. testbed has
+# priority, as some of it looks at how much of a disk's throughput servers get.
+# What tests log is printed where one of them fails. The last lines name what
+# failed and say how many checks and tests passed and failed; the exit status
+# is 0 only if none failed.
+#
+# A run that is ended (HUP, INT, TERM) kills its stages and removes what they
+# have made, see lib/contain.sh.
 
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
+. tools/lib/contain.sh
 
 STAGES='pep8 docs packaging unit functional oldest e2e testbed'
+CHECK='pep8 docs packaging unit functional/nova functional/cinder
+    functional/agent functional/vendordata e2e/test_path
+    testbed/lvm/test_volumes'
 OLDEST=2025.1
-OLDEST_STAGES='unit functional/eventlet'
+OLDEST_STAGES='unit/cinder_vdisk_mapper unit/nova_diskplacer/api
+    unit/nova_diskplacer/client unit/nova_diskplacer/cmd
+    unit/nova_diskplacer/placement unit/nova_diskplacer/scheduler
+    unit/nova_diskplacer/vendordata unit/nova_diskplacer/test_flavor
+    unit/nova_diskplacer/test_http_retries functional/eventlet'
 IN_TESTBED='tests\.e2e\.test_testbed'
 # stages that go on beside the others, by their nice value
 declare -A BESIDE=([e2e]=0 [testbed]=-10)
 passed=0
 failed=0
 declare -A beside=()
-directory=$(mktemp -d)
-log=$directory/log
-errors=$directory/errors
-failures=$directory/failures
-touch "$failures"
-trap clean EXIT
-
-# shellcheck disable=SC2317
-clean() {
-    local process
-    for process in "${beside[@]}"; do
-        kill -- "-$process" 2> /dev/null
-        wait "$process"
-    done
-    rm -rf "$directory"
-}
 
 # Run a command as one check.
 check() {
@@ -130,11 +127,12 @@ stage_packaging() {
     run_tests tests/packaging 1
 }
 
+# Run the unit tests, or those of a directory or module.
 stage_unit() {
-    run_tests tests/unit 2
+    run_tests "tests/unit${1:+/$1}" 2
 }
 
-# Run the functional tests of a package, or of all.
+# Run the functional tests, or those of a package.
 stage_functional() {
     # they wait for each other, and for disks
     run_tests "tests/functional${1:+/$1}" 3
@@ -148,27 +146,34 @@ stage_oldest() {
     add_up "$printed"
 }
 
+# Run the end-to-end tests, or those of a module.
 stage_e2e() {
-    run_tests tests/e2e 1 --exclude-regex "$IN_TESTBED"
+    run_tests tests/e2e 1 --exclude-regex "$IN_TESTBED" \
+        ${1:+"tests\.e2e\.$1\."}
 }
 
+# Run the suites of the testbed, or those tests of one that a word names.
 stage_testbed() {
-    run_tests tests/e2e 1 "$IN_TESTBED"
+    if [ -n "${1:-}" ]; then
+        check "testbed/$1" tools/testbed.sh test "${1%%/*}" "${1#*/}"
+    else
+        run_tests tests/e2e 1 "$IN_TESTBED"
+    fi
 }
 
 # Begin a stage beside the others.
 begin_beside() {
-    local stage=$1
-    mkdir "$directory/$stage"
+    local stage=$1 name=${1%%/*}
+    mkdir "$directory/$name"
     # shellcheck disable=SC2016
-    DISKPLACER_VENV=$VENV STESTR_REPOSITORY=$directory/$stage \
-        setsid nice -n "${BESIDE[$stage]}" bash -c '
+    DISKPLACER_VENV=$VENV STESTR_REPOSITORY=$directory/$name \
+        setsid nice -n "${BESIDE[$name]}" bash -c '
             # the kernel may share processors out by session
             echo "$1" > /proc/self/autogroup
             exec tools/test.sh "$2"
-        ' beside "${BESIDE[$stage]}" "$stage" \
-        > "$directory/$stage/printed" 2>&1 &
-    beside[$stage]=$!
+        ' beside "${BESIDE[$name]}" "$stage" \
+        > "$directory/$name/printed" 2>&1 &
+    beside[$name]=$!
 }
 
 # Wait for it, print what it printed and add up.
@@ -191,65 +196,89 @@ add_up() {
     grep '^FAILED: ' "$printed" | sort -u >> "$failures"
 }
 
-main() {
-    local stage stages profiles='' cloud='' begun before times
-    if [ "${1:-}" = --release ]; then
-        ENV_RELEASE=${2:-}
-        STAGES='unit functional'
-        shift 2 || shift
-    fi
-    stages="$*"
+# Print the stages that the arguments name.
+stages_of() {
+    local stage stages="$*"
+    case $stages in
+        '') stages=$CHECK ;;
+        all) stages=$STAGES ;;
+    esac
     for stage in $stages; do
         if [[ " $STAGES " != *" ${stage%%/*} "* ]]; then
-            echo "tools/test.sh: $stage is not one of: $STAGES" >&2
-            exit 2
+            echo "tools/test.sh: $stage is not one of: all $STAGES" >&2
+            return 2
+        fi
+        if [ "$(id -u)" -eq 0 ] || [ -z "${BESIDE[${stage%%/*}]:-}" ]; then
+            echo "$stage"
+        else
+            echo "not root: $stage is left out" >&2
         fi
     done
-    if [ -z "$stages" ]; then
-        stages=$STAGES
-        if [ "$(id -u)" -ne 0 ]; then
-            echo 'not root: the end-to-end tests are left out'
-            stages=${STAGES% e2e *}
-        fi
-    fi
-    if [[ " $stages " =~ ' functional'[\ /] && $(id -u) -eq 0 ]]; then
+}
+
+# Have what stages need.
+prepare() {
+    local stages=$1 profiles='' cloud=''
+    if [[ $stages == *functional* && $(id -u) -eq 0 ]]; then
         profiles=functional
     fi
-    if [[ " $stages " == *' e2e '* || " $stages " == *' testbed '* ]]; then
+    if [[ $stages =~ e2e|testbed ]]; then
         profiles+=' cloud testbed'
         cloud=cloud
     fi
     # shellcheck disable=SC2086
-    env_packages $profiles && env_make $cloud || exit 1
-    times=$(printf '%-12s %4d s' environment $SECONDS)
-    if [[ $stages == *' '* ]]; then
+    env_packages $profiles && env_make $cloud
+}
+
+main() {
+    local stage name stages begun before times arguments=("$@")
+    if [ "${1:-}" = --release ]; then
+        ENV_RELEASE=${2:-}
+        STAGES='unit functional'
+        CHECK=$STAGES
+        shift 2 || shift
+    fi
+    stages=$(stages_of "$@") || exit
+    prepare "$stages" || exit 1
+    if [ -z "${DISKPLACER_RUN:-}" ]; then
+        CONTAIN_KEEP=("$ENV_TOP" "$VENV")
+        contain tools/test.sh "${arguments[@]}"
+        exit
+    fi
+    directory=$(mktemp -d)
+    log=$directory/log
+    errors=$directory/errors
+    failures=$directory/failures
+    touch "$failures"
+    if [[ $stages == *$'\n'* ]]; then
         for stage in $stages; do
-            if [ -n "${BESIDE[$stage]:-}" ]; then
+            if [ -n "${BESIDE[${stage%%/*}]:-}" ]; then
                 begin_beside "$stage"
             fi
         done
     fi
     for stage in $stages; do
-        if [ -n "${beside[$stage]:-}" ]; then
+        name=${stage%%/*}
+        if [ -n "${beside[$name]:-}" ]; then
             continue
         fi
         echo "== $stage"
         begun=$SECONDS
         before=$failed
         case $stage in
-            functional/*) stage_functional "${stage#*/}" ;;
-            *) "stage_$stage" ;;
+            */*) "stage_$name" "${stage#*/}" ;;
+            *) "stage_$name" ;;
         esac
-        times+=$(printf '\n%-12s %4d s  %s' "$stage" $((SECONDS - begun)) \
+        times+=$(printf '\n%-24s %4d s  %s' "$stage" $((SECONDS - begun)) \
             "$([ $failed -eq $before ] && echo ok || echo FAILED)")
     done
-    for stage in "${!beside[@]}"; do
+    for name in "${!beside[@]}"; do
         begun=$SECONDS
-        end_beside "$stage"
-        times+=$(printf '\n%-12s %4d s  waited for at the end' \
-            "$stage" $((SECONDS - begun)))
+        end_beside "$name"
+        times+=$(printf '\n%-24s %4d s  waited for at the end' \
+            "$name" $((SECONDS - begun)))
     done
-    echo "$times"
+    echo "${times#$'\n'}"
     cat "$failures"
     echo "$passed passed, $failed failed"
     [ $passed -gt 0 ] && [ $failed -eq 0 ]

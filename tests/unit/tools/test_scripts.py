@@ -233,6 +233,52 @@ class TestScriptTest(testscenarios.WithScenarios, testtools.TestCase):
         self.assertEqual(3 * failed, len(named))
 
 
+class StagesTest(testtools.TestCase):
+    """What the arguments of tools/test.sh run."""
+
+    def setUp(self):
+        super().setUp()
+        self.venv = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        bin_ = self.venv / 'bin'
+        bin_.mkdir()
+        for command, script in (
+            ('stestr', 'echo "stestr $*"; echo " - Passed: 1"'),
+            ('dpkg-query', 'echo installed'),
+        ):
+            (bin_ / command).write_text(f'#!/bin/bash\n{script}\n')
+            (bin_ / command).chmod(0o755)
+
+    def run_script(self, *arguments):
+        path = f'{self.venv}/bin:{os.environ["PATH"]}'
+        return subprocess.run(
+            [TOOLS / 'test.sh', *arguments],
+            env={**os.environ, 'DISKPLACER_VENV': self.venv, 'PATH': path},
+            capture_output=True,
+            text=True,
+        )
+
+    def test_parts(self):
+        for stage, test_path, tests in (
+            ('unit/tools', 'tests/unit/tools', ''),
+            (
+                'unit/nova_diskplacer/test_flavor',
+                'tests/unit/nova_diskplacer',
+                r' tests\.unit\.nova_diskplacer\.test_flavor\.',
+            ),
+            ('functional/nova', 'tests/functional/nova', ''),
+            ('e2e/test_path', 'tests/e2e', r' tests\.e2e\.test_path\.'),
+        ):
+            done = self.run_script(stage)
+            (line,) = re.findall('^stestr .*', done.stdout, re.M)
+            self.assertIn(f'--test-path {test_path} ', line)
+            self.assertTrue(line.endswith(tests), line)
+
+    def test_no_such_stage(self):
+        done = self.run_script('unit', 'units')
+        self.assertEqual(2, done.returncode)
+        self.assertIn('units is not one of: all pep8', done.stderr)
+
+
 class RequirementsTest(testtools.TestCase):
     """The requirement files that the scripts share."""
 
