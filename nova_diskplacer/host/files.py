@@ -66,14 +66,9 @@ def exists(path: str) -> bool:
 
 def is_mount_point(path: str) -> bool:
     """Tell whether a filesystem is mounted at a path, also one that fails."""
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        # only what is mounted there can fail
-        return True
-    return os.path.ismount(path)
+    # only what is mounted there can fail
+    fails = exists(path) and not os.path.lexists(path)
+    return fails or os.path.ismount(path)
 
 
 @contextlib.contextmanager

@@ -249,6 +249,22 @@ class _Entries(test_driver.DriverTestCase):
             id='s', volume=self.volume, volume_id='id', provider_location='b'
         )
 
+    def operations_of_cinder(self):
+        """Return those that begin with where the volume is."""
+        return (
+            self.snap,
+            self.group_snap,
+            self.clone,
+            self.extend,
+            self.restored,
+            self.connect,
+            self.connect_without_export,
+            self.migrate,
+            self.migrated,
+            self.unmanage,
+            self.delete,
+        )
+
     def on(self, disk):
         """Return the vdisks of a disk, {name: GiB}."""
         return {
@@ -465,19 +481,7 @@ class DiskIsMissingTestCase(_Entries):
 
     def test_nothing_is_done_elsewhere(self):
         before = self.backend.disks(), dict(self.backend.content)
-        for operation in (
-            self.snap,
-            self.group_snap,
-            self.clone,
-            self.extend,
-            self.restored,
-            self.connect,
-            self.connect_without_export,
-            self.migrate,
-            self.migrated,
-            self.unmanage,
-            self.delete,
-        ):
+        for operation in self.operations_of_cinder():
             self.assertRaises(cinder_exc.VolumeDriverException, operation)
             self.assertIn('disk c, which is missing', self.log.output)
             self.assertEqual('a', self.volume.provider_location)
@@ -504,17 +508,7 @@ class LinkIsUnknownTestCase(_Entries):
     def test_nothing_is_done(self):
         before = self.backend.disks(), dict(self.backend.content)
         for operation in (
-            self.snap,
-            self.group_snap,
-            self.clone,
-            self.extend,
-            self.restored,
-            self.connect,
-            self.connect_without_export,
-            self.migrate,
-            self.migrated,
-            self.unmanage,
-            self.delete,
+            *self.operations_of_cinder(),
             lambda: self.driver.revert_to_snapshot(
                 None, self.volume, self.snapshot
             ),
