@@ -46,18 +46,18 @@ def unusable(
     claimable = collections.defaultdict[str, set[str]](set)
     usable = collections.defaultdict[str, set[str]](set)
     for pool in pools:
-        found = {pool.media}
+        pool_media = {pool.media}
         if pool.media == flavor.ANY:
-            found = set(flavor.MEDIA) - {flavor.ANY}
+            pool_media = set(flavor.MEDIA) - {flavor.ANY}
         if pool.backend == backend:
-            usable[pool.host] |= found
+            usable[pool.host] |= pool_media
         if media != flavor.ANY:
-            found &= {media}
-        claimable[pool.host] |= found
+            pool_media &= {media}
+        claimable[pool.host] |= pool_media
     return {
         medium
-        for host, found in claimable.items()
-        for medium in found - usable[host]
+        for host, host_media in claimable.items()
+        for medium in host_media - usable[host]
     }
 
 

@@ -92,8 +92,10 @@ class Backends:
 def _ask() -> tuple[dict[str, str], list[backend_media.Pool]]:
     client: typing.Any = cinder.cinderclient(nova_context.get_admin_context())
     types = {
-        one.name: (one.extra_specs or {}).get('volume_backend_name', '')
-        for one in client.volume_types.list(is_public=None)
+        volume_type.name: (volume_type.extra_specs or {}).get(
+            'volume_backend_name', ''
+        )
+        for volume_type in client.volume_types.list(is_public=None)
     }
     return types, [
         backend_media.Pool(

@@ -146,7 +146,7 @@ def _completed(
     context: typing.Any,
     request: wsgi.Request,
     body: dict[str, typing.Any],
-    known_backends: backends.Backends,
+    volume_backends: backends.Backends,
 ) -> bytes | None:
     """Return the body of a request for servers with the vdisks it lacks.
 
@@ -155,60 +155,62 @@ def _completed(
     :raises Refused: the request does not suit its flavor.
     :raises Exceeded: the project's volume quotas cannot hold the volumes.
     """
-    asked = server_request.load(body)
-    wanted = _wanted(context, asked.flavor)
-    if wanted is None:
+    server = server_request.load(body)
+    vdisks = _vdisks_of(context, server.flavor)
+    if vdisks is None:
         return None
     version = api_version_request.APIVersionRequest(decision.NAMES_TYPES)
-    known = volumes.Volumes(context)
-    wanted = dataclasses.replace(
-        wanted, volume_type=known.type_name(wanted.volume_type)
+    volume_api = volumes.Volumes(context)
+    vdisks = dataclasses.replace(
+        vdisks, volume_type=volume_api.type_name(vdisks.volume_type)
     )
     brought = server_request.describe(
-        asked, request.api_version_request >= version, known
+        server, request.api_version_request >= version, volume_api
     )
     default_type = None
-    if decision.needs_default_type(wanted, brought):
-        default_type = known.default_type()
-    missing = decision.missing_vdisks(wanted, brought, default_type)
-    volume_type = wanted.volume_type or default_type
-    if volume_type and decision.creates_vdisks(wanted, brought, missing):
-        problem = known_backends.problem(wanted.media, volume_type)
+    if decision.needs_default_type(vdisks, brought):
+        default_type = volume_api.default_type()
+    missing = decision.missing_vdisks(vdisks, brought, default_type)
+    volume_type = vdisks.volume_type or default_type
+    if volume_type and decision.creates_vdisks(vdisks, brought, missing):
+        problem = volume_backends.problem(vdisks.media, volume_type)
         if problem:
             raise decision.Refused(
                 f'The flavor cannot be used: its {problem}. Ask an '
                 'administrator to set diskplacer:media of the flavor.'
             )
     if decision.local_copies(
-        brought, known_backends.hosts, known.default_type
+        brought, volume_backends.hosts, volume_api.default_type
     ):
         # Nova hands one ID on to Cinder, whose scheduler finds the server by
         # Nova's own; the client's is in the log of nova-api
         context.global_request_id = None
-    _check_quotas(known, brought, missing, default_type)
-    return server_request.with_vdisks(asked, missing) if missing else None
+    _check_quotas(volume_api, brought, missing, default_type)
+    return server_request.with_vdisks(server, missing) if missing else None
 
 
-def _wanted(context: typing.Any, reference: str) -> flavor.VDiskRequest | None:
+def _vdisks_of(
+    context: typing.Any, reference: str
+) -> flavor.VDiskRequest | None:
     """Return the vdisks of a flavor, None if it has none.
 
     :param reference: the flavor's ID, or a URL that ends with it.
     :raises FlavorNotFound: the user sees no such flavor.
     :raises Refused: its extra specs are not valid.
     """
-    found = objects.Flavor.get_by_flavor_id(
+    nova_flavor = objects.Flavor.get_by_flavor_id(
         context, common.get_id_from_href(reference), read_deleted='no'
     )
     try:
-        return configured.parse(found.extra_specs)
+        return configured.parse(nova_flavor.extra_specs)
     except ValueError as error:
         raise decision.Refused(
-            f'Flavor {found.name} cannot be used: {error}'
+            f'Flavor {nova_flavor.name} cannot be used: {error}'
         ) from error
 
 
 def _check_quotas(
-    known: volumes.Volumes,
+    volume_api: volumes.Volumes,
     brought: decision.Request,
     missing: tuple[decision.Volume, ...],
     default_type: str | None,
@@ -221,7 +223,7 @@ def _check_quotas(
     :raises Exceeded: they cannot hold them.
     """
     try:
-        quotas = known.quotas()
+        quotas = volume_api.quotas()
     except volumes.ERRORS as error:
         LOG.warning('Cannot read the volume quotas of a project: %s', error)
         return

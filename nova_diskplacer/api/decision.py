@@ -71,9 +71,9 @@ class Request:
     names_host: bool = False
 
 
-def needs_default_type(wanted: flavor.VDiskRequest, request: Request) -> bool:
+def needs_default_type(vdisks: flavor.VDiskRequest, request: Request) -> bool:
     """Return whether the decision depends on the project's default type."""
-    return wanted.volume_type is not None and (
+    return vdisks.volume_type is not None and (
         not request.names_types
         or any(
             volume.volume_type is None and not volume.bootable
@@ -83,7 +83,7 @@ def needs_default_type(wanted: flavor.VDiskRequest, request: Request) -> bool:
 
 
 def missing_vdisks(
-    wanted: flavor.VDiskRequest,
+    vdisks: flavor.VDiskRequest,
     request: Request,
     default_type: str | None = None,
 ) -> tuple[Volume, ...]:
@@ -102,37 +102,37 @@ def missing_vdisks(
     of_type = [
         volume
         for volume in request.volumes
-        if wanted.volume_type in (None, volume.volume_type or default_type)
+        if vdisks.volume_type in (None, volume.volume_type or default_type)
     ]
     brought = sum(
-        wanted.is_vdisk(volume.size_gb, wanted.volume_type, volume.bootable)
+        vdisks.is_vdisk(volume.size_gb, vdisks.volume_type, volume.bootable)
         for volume in of_type
     )
-    if brought == wanted.vdisks:
+    if brought == vdisks.vdisks:
         return ()
     sizes = collections.Counter(
         volume.size_gb for volume in of_type if not volume.bootable
     )
     # as many volumes of one other size are most likely meant to be them
-    if brought or (wanted.vdisks > 1 and wanted.vdisks in sizes.values()):
+    if brought or (vdisks.vdisks > 1 and vdisks.vdisks in sizes.values()):
         raise Refused(
-            f'The flavor has {_vdisks(wanted)}, but the request brings '
+            f'The flavor has {_describe(vdisks)}, but the request brings '
             f'{_counted(sizes)}. Leave out the mappings of the vdisks, and '
             'they are added, or bring volumes of this number and size. '
             'Volumes beside the vdisks need another size or type.'
         )
-    _check_possible(wanted, request, default_type)
-    one = Volume(
-        wanted.vdisk_gb,
-        wanted.volume_type if request.names_types else None,
+    _check_possible(vdisks, request, default_type)
+    vdisk = Volume(
+        vdisks.vdisk_gb,
+        vdisks.volume_type if request.names_types else None,
         is_blank=True,
         is_new=True,
     )
-    return (one,) * wanted.vdisks
+    return (vdisk,) * vdisks.vdisks
 
 
 def creates_vdisks(
-    wanted: flavor.VDiskRequest, request: Request, missing: tuple[Volume, ...]
+    vdisks: flavor.VDiskRequest, request: Request, missing: tuple[Volume, ...]
 ) -> bool:
     """Return whether vdisks of the flavor are created with the servers.
 
@@ -140,7 +140,7 @@ def creates_vdisks(
     """
     return bool(missing) or any(
         volume.is_new
-        and wanted.is_vdisk(volume.size_gb, None, volume.bootable)
+        and vdisks.is_vdisk(volume.size_gb, None, volume.bootable)
         for volume in request.volumes
     )
 
@@ -202,46 +202,46 @@ def mapping(vdisk: Volume) -> dict[str, object]:
 
 
 def _check_possible(
-    wanted: flavor.VDiskRequest, request: Request, default_type: str | None
+    vdisks: flavor.VDiskRequest, request: Request, default_type: str | None
 ) -> None:
     if request.is_legacy:
         raise Refused(
-            f'The flavor has {_vdisks(wanted)}, and block_device_mapping '
+            f'The flavor has {_describe(vdisks)}, and block_device_mapping '
             'cannot ask for blank volumes. Use block_device_mapping_v2 '
             'instead.'
         )
-    if wanted.volume_type in (None, default_type):
+    if vdisks.volume_type in (None, default_type):
         return
     cure = (
         f'Use microversion {NAMES_TYPES} or later (openstack '
         f'--os-compute-api-version {NAMES_TYPES}) and leave out the mappings '
-        f'of the vdisks, or have an administrator make {wanted.volume_type} '
+        f'of the vdisks, or have an administrator make {vdisks.volume_type} '
         "the project's default volume type."
     )
     if not request.names_types:
         raise Refused(
-            f"The flavor has {_vdisks(wanted)}, and the project's default "
+            f"The flavor has {_describe(vdisks)}, and the project's default "
             f'volume type is {default_type}. Requests before microversion '
             f'{NAMES_TYPES} cannot name a volume type. {cure}'
         )
     if any(
-        one.is_blank
-        and not one.volume_type
-        and not one.bootable
-        and one.size_gb == wanted.vdisk_gb
-        for one in request.volumes
+        volume.is_blank
+        and not volume.volume_type
+        and not volume.bootable
+        and volume.size_gb == vdisks.vdisk_gb
+        for volume in request.volumes
     ):
         # most likely they are meant to be the vdisks
         raise Refused(
-            f'The flavor has {_vdisks(wanted)}, but blank volumes of the '
+            f'The flavor has {_describe(vdisks)}, but blank volumes of the '
             "request name no volume type and get the project's default type "
             f'{default_type}. {cure}'
         )
 
 
-def _vdisks(wanted: flavor.VDiskRequest) -> str:
-    of_type = f' of type {wanted.volume_type}' if wanted.volume_type else ''
-    sizes: dict[int | None, int] = {wanted.vdisk_gb: wanted.vdisks}
+def _describe(vdisks: flavor.VDiskRequest) -> str:
+    of_type = f' of type {vdisks.volume_type}' if vdisks.volume_type else ''
+    sizes: dict[int | None, int] = {vdisks.vdisk_gb: vdisks.vdisks}
     return f'{_counted(sizes)}{of_type} (its vdisks)'
 
 

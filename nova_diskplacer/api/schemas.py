@@ -37,15 +37,15 @@ def check() -> Check:
 
     :raises DiskPlacerError: the method has none in this release of Nova.
     """
-    found = list(_schemas(servers.ServersController.create))
-    if not found:
+    schemas = list(_schemas(servers.ServersController.create))
+    if not schemas:
         raise exception.DiskPlacerError(
             'the filter cannot find the schemas of requests for servers in '
             'this release of Nova'
         )
     checked: Check = _accept
-    for one in found:
-        checked = validation.schema(*one)(checked)
+    for schema in schemas:
+        checked = validation.schema(*schema)(checked)
     return checked
 
 

@@ -54,9 +54,12 @@ def load(body: dict[str, typing.Any]) -> ServerRequest:
     server = body['server']
     mappings = _mappings(server)
     image = server.get('imageRef')
-    for one in mappings:
-        if one.get('boot_index') == 0 and one['source_type'] == 'image':
-            image = image or one['image_id']
+    for mapping in mappings:
+        if (
+            mapping.get('boot_index') == 0
+            and mapping['source_type'] == 'image'
+        ):
+            image = image or mapping['image_id']
     if not image and not mappings:
         raise ValueError('nothing to boot from')
     return ServerRequest(
@@ -83,20 +86,20 @@ def _mappings(server: dict[str, typing.Any]) -> list[volumes.Mapping]:
     if legacy and mappings:
         raise ValueError('both kinds of mappings')
     if legacy:
-        found: list[volumes.Mapping] = block_device.from_legacy_mapping(
+        normalized: list[volumes.Mapping] = block_device.from_legacy_mapping(
             legacy, image or '', 'vda'
         )
-        return found
+        return normalized
     return [
         block_device.BlockDeviceDict.from_api(
-            one, image_uuid_specified=bool(image)
+            mapping, image_uuid_specified=bool(image)
         )
-        for one in mappings
+        for mapping in mappings
     ]
 
 
 def describe(
-    request: ServerRequest, names_types: bool, known: volumes.Volumes
+    request: ServerRequest, names_types: bool, volume_api: volumes.Volumes
 ) -> decision.Request:
     """Return the volumes that a request and its image bring.
 
@@ -104,15 +107,15 @@ def describe(
     """
     mappings = list(request.mappings)
     if request.image:
-        names = {one['device_name'] for one in mappings} - {None}
+        names = {mapping['device_name'] for mapping in mappings} - {None}
         mappings += [
-            one
-            for one in known.of_image(request.image)
-            if one['device_name'] not in names
+            mapping
+            for mapping in volume_api.of_image(request.image)
+            if mapping['device_name'] not in names
         ]
-    found = [known.describe(one) for one in mappings]
+    described = [volume_api.describe(mapping) for mapping in mappings]
     return decision.Request(
-        volumes=tuple(volume for volume in found if volume),
+        volumes=tuple(volume for volume in described if volume),
         servers=request.servers,
         names_types=names_types,
         is_legacy=request.is_legacy,

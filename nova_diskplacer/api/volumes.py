@@ -61,8 +61,8 @@ class Volumes:
 
     def quotas(self) -> quota.Quotas:
         """Return the project's quotas with their usage, by name."""
-        found = self._client.quotas.get(self._context.project_id, usage=True)
-        answer: quota.Quotas = found.to_dict()
+        quotas = self._client.quotas.get(self._context.project_id, usage=True)
+        answer: quota.Quotas = quotas.to_dict()
         return answer
 
     def describe(self, mapping: Mapping) -> decision.Volume | None:
@@ -122,7 +122,9 @@ class Volumes:
         properties = image.get('properties') or {}
         mappings = properties.get('block_device_mapping') or []
         if properties.get('bdm_v2'):
-            return [block_device.BlockDeviceDict(one) for one in mappings]
+            return [
+                block_device.BlockDeviceDict(mapping) for mapping in mappings
+            ]
         root = block_device.properties_root_device_name(properties)
         legacy: list[Mapping] = block_device.from_legacy_mapping(
             mappings, None, root or 'vda'
@@ -134,7 +136,9 @@ class Volumes:
         if not name or not uuidutils.is_uuid_like(name):
             return name or None
         types = self._cinder.get_all_volume_types(self._context)
-        names: dict[str, str] = {one['id']: one['name'] for one in types}
+        names: dict[str, str] = {
+            volume_type['id']: volume_type['name'] for volume_type in types
+        }
         return names.get(name, name)
 
     @functools.cached_property
