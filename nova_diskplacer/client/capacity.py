@@ -89,7 +89,8 @@ def count_servers(
         return most
     per_disk = _per_disk(request)
     while most and (
-        sum(min(one, most * per_disk) for one in slots) < most * request.pieces
+        sum(min(number, most * per_disk) for number in slots)
+        < most * request.pieces
     ):
         most -= 1
     return most
@@ -126,6 +127,6 @@ def _limit(
         return DISKS
     unclaimed = dataclasses.replace(request, vdisk_mbps=0)
     by_room = count_servers(
-        [_slots(one, unclaimed) for one in disks], unclaimed
+        [_slots(disk, unclaimed) for disk in disks], unclaimed
     )
     return THROUGHPUT if by_room > servers else ROOM

@@ -98,7 +98,7 @@ def vdisks_of(
 
     :param volumes: as Cinder's API shows them to administrators.
     """
-    found = []
+    vdisks = []
     for volume in volumes:
         parts = disks_of(volume)
         on = collections.Counter(disk for disk in parts if disk in disks)
@@ -115,7 +115,7 @@ def vdisks_of(
             and created_for['project_id'] == volume['project_id']
         ):
             server = created_for['id']
-        found += [
+        vdisks += [
             facts.VDisk(
                 volume['id'],
                 disk,
@@ -125,13 +125,13 @@ def vdisks_of(
             )
             for disk, number in on.items()
         ]
-    return found
+    return vdisks
 
 
 def disks_of(volume: Item) -> list[str]:
     """Return the disk of each part of a volume, several if it is striped."""
-    found: str = volume['provider_id'] or ''
-    return found.split(',')
+    provider_id: str = volume['provider_id'] or ''
+    return provider_id.split(',')
 
 
 def devices_of(volumes: collections.abc.Iterable[Item]) -> dict[str, str]:
@@ -211,22 +211,25 @@ def read_flavors(
     """
     with convert_errors('flavors'):
         # None: private flavors too, which only administrators can list
-        found = [
+        listed = [
             NamedFlavor(
-                one['id'],
+                nova_flavor['id'],
                 advice.Flavor(
-                    one['name'],
-                    one['vcpus'],
-                    one['ram'],
-                    dict(one['extra_specs'] or {}),
+                    nova_flavor['name'],
+                    nova_flavor['vcpus'],
+                    nova_flavor['ram'],
+                    dict(nova_flavor['extra_specs'] or {}),
                 ),
             )
-            for one in connection.compute.flavors(
+            for nova_flavor in connection.compute.flavors(
                 details=True, is_public='None'
             )
         ]
     return flavors.choose(
-        found, names, lambda one: one.name, lambda one: one.id
+        listed,
+        names,
+        lambda nova_flavor: nova_flavor.name,
+        lambda nova_flavor: nova_flavor.id,
     )
 
 
@@ -263,7 +266,7 @@ def read_server(
     :raises DiskPlacerError: there is no such server, none of its volumes is a
         vdisk, or an API does not answer.
     """
-    disks = {one.uuid for one in placement(connection).disks()}
+    disks = {disk.uuid for disk in placement(connection).disks()}
     with convert_errors(f'server {name_or_id}'):
         server = connection.compute.find_server(
             name_or_id, ignore_missing=False, all_projects=True
@@ -273,14 +276,14 @@ def read_server(
             connection.block_storage.get_volume(attached['id'])
             for attached in server['attached_volumes'] or ()
         ]
-    found = tuple(
+    volume_ids = tuple(
         volume['id']
         for volume in volumes
         if not disks.isdisjoint(disks_of(volume))
     )
-    if not found:
+    if not volume_ids:
         raise exception.DiskPlacerError(
             f'server {name_or_id}: none of its {len(volumes)} volumes is a '
             'vdisk'
         )
-    return dict(server['flavor']['extra_specs'] or {}), found
+    return dict(server['flavor']['extra_specs'] or {}), volume_ids

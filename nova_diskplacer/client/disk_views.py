@@ -58,19 +58,21 @@ def disk_fields(
     facts: facts_.Facts, disk: facts_.Disk
 ) -> tuple[tuple[str, ...], tuple[typing.Any, ...]]:
     """Return all that is known of a disk, and the servers on it."""
-    rows = [one for one in vdisk_map.entries(facts) if one.disk == disk.uuid]
-    known = {
+    rows = [
+        entry for entry in vdisk_map.entries(facts) if entry.disk == disk.uuid
+    ]
+    fields = {
         key: '-' if value in (None, '') else value
         for key, value in dataclasses.asdict(disk).items()
     }
     shown = {
-        **known,
+        **fields,
         'free_gb': disk.free_gb,
         'free_mbps': disk.free_mbps,
         'vdisks': '\n'.join(
-            f'{views.volume_of(one)} {one.row.size_gb} GiB '
-            f'{one.server or one.server_id or "-"} {one.row.status}'
-            for one in rows
+            f'{views.volume_of(entry)} {entry.row.size_gb} GiB '
+            f'{entry.server or entry.server_id or "-"} {entry.row.status}'
+            for entry in rows
         ),
     }
     return tuple(shown), tuple(shown.values())

@@ -123,7 +123,7 @@ class Facts:
                 for disk, claims in self.claims.items()
                 if disk in disks
             },
-            vdisks=[one for one in self.vdisks if one.disk in disks],
+            vdisks=[vdisk for vdisk in self.vdisks if vdisk.disk in disks],
             missing_hosts=tuple(
                 name
                 for name in self.missing_hosts
@@ -142,7 +142,7 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 def ordered(disks: collections.abc.Iterable[Disk]) -> list[Disk]:
     """Return disks by host and UUID."""
-    return sorted(disks, key=lambda one: (natural(one.host), one.uuid))
+    return sorted(disks, key=lambda disk: (natural(disk.host), disk.uuid))
 
 
 def short_host(name: str) -> str:
@@ -159,16 +159,16 @@ def short_names(
     """
     ordered = sorted(set(names))
     length = least
-    for one, other in zip(ordered, ordered[1:], strict=False):
+    for name, following in zip(ordered, ordered[1:], strict=False):
         common = next(
             (
                 position
                 for position, (a, b) in enumerate(
-                    zip(one, other, strict=False)
+                    zip(name, following, strict=False)
                 )
                 if a != b
             ),
-            min(len(one), len(other)),
+            min(len(name), len(following)),
         )
         length = max(length, common + 1)
     return {name: name[:length] for name in ordered}

@@ -64,14 +64,15 @@ class Change:
                 self.after,
             ),
             *(
-                f'# {one.text}' + (f' ({one.source})' if one.source else '')
-                for one in self.findings
+                f'# {finding.text}'
+                + (f' ({finding.source})' if finding.source else '')
+                for finding in self.findings
             ),
         ]
 
 
 def change(
-    one: advice.Flavor,
+    before: advice.Flavor,
     profile: catalogue.Profile,
     profiles: catalogue.Catalogue,
     volume_type: str | None,
@@ -80,9 +81,9 @@ def change(
 
     :param volume_type: that of the vdisks of a flavor and profile without one.
     """
-    after = advice.applied(profile, one.extra_specs, profiles, volume_type)
-    changed = dataclasses.replace(one, extra_specs=after)
-    return Change(profile.name, one, after, advice.check(changed, profiles))
+    after = advice.applied(profile, before.extra_specs, profiles, volume_type)
+    changed = dataclasses.replace(before, extra_specs=after)
+    return Change(profile.name, before, after, advice.check(changed, profiles))
 
 
 def diff(
@@ -125,7 +126,7 @@ def request_of(
 
 
 def choose(
-    found: collections.abc.Iterable[_Named],
+    listed: collections.abc.Iterable[_Named],
     names: collections.abc.Collection[str],
     name_of: collections.abc.Callable[[_Named], str],
     id_of: collections.abc.Callable[[_Named], str],
@@ -134,16 +135,22 @@ def choose(
 
     :raises DiskPlacerError: there is no such flavor.
     """
-    by_name = {name_of(one): one for one in found}
-    known = by_name | {id_of(one): one for one in by_name.values()}
+    by_name = {name_of(flavor_): flavor_ for flavor_ in listed}
+    by_name_or_id = by_name | {
+        id_of(flavor_): flavor_ for flavor_ in by_name.values()
+    }
     if not names:
         return [by_name[name] for name in sorted(by_name)]
     for name in names:
-        if name not in known:
+        if name not in by_name_or_id:
             raise exception.DiskPlacerError(
                 f'no flavor {name}; there are: ' + ', '.join(sorted(by_name))
             )
-    return list({id_of(known[name]): known[name] for name in names}.values())
+    return list(
+        {
+            id_of(by_name_or_id[name]): by_name_or_id[name] for name in names
+        }.values()
+    )
 
 
 def apply(
@@ -172,22 +179,22 @@ def apply(
 
 
 def table(
-    found: collections.abc.Iterable[advice.Flavor],
+    flavors: collections.abc.Iterable[advice.Flavor],
     profiles: catalogue.Catalogue,
 ) -> Table:
     """Return the flavors with vdisks, and those that are wrong."""
     rows: list[tuple[typing.Any, ...]] = []
-    for one in found:
-        profile = one.extra_specs.get(advice.PROFILE, '')
+    for flavor_ in flavors:
+        profile = flavor_.extra_specs.get(advice.PROFILE, '')
         try:
-            request = flavor.parse(one.extra_specs, profiles)
+            request = flavor.parse(flavor_.extra_specs, profiles)
         except ValueError as error:
-            rows.append((one.name, '', '', '', '', profile, str(error)))
+            rows.append((flavor_.name, '', '', '', '', profile, str(error)))
             continue
         if request is not None:
             rows.append(
                 (
-                    one.name,
+                    flavor_.name,
                     request.vdisks,
                     request.vdisk_gb,
                     request.mapping,
@@ -208,15 +215,15 @@ def table(
 
 
 def fields(
-    one: advice.Flavor, profiles: catalogue.Catalogue
+    flavor_: advice.Flavor, profiles: catalogue.Catalogue
 ) -> tuple[tuple[str, ...], tuple[typing.Any, ...]]:
     """Return what the disks of a flavor's servers are like.
 
     :raises DiskPlacerError: the flavor has no vdisks, or is wrong.
     """
-    request = request_of(one.name, one.extra_specs, profiles)
+    request = request_of(flavor_.name, flavor_.extra_specs, profiles)
     shown = {
-        'flavor': one.name,
+        'flavor': flavor_.name,
         **{
             key: '' if value is None else value
             for key, value in dataclasses.asdict(request).items()
@@ -224,7 +231,7 @@ def fields(
         'extra_specs': ', '.join(
             f'{key}={value}'
             for key, value in sorted(
-                advice.effective(one.extra_specs, profiles).items()
+                advice.effective(flavor_.extra_specs, profiles).items()
             )
         ),
     }
@@ -234,8 +241,8 @@ def fields(
 def profile_table(profiles: catalogue.Catalogue) -> Table:
     """Return the profiles."""
     return ('Profile', 'Aliases', 'For'), [
-        (one.name, ', '.join(one.aliases), one.title)
-        for one in profiles.values()
+        (profile.name, ', '.join(profile.aliases), profile.title)
+        for profile in profiles.values()
     ]
 
 
@@ -261,5 +268,5 @@ def findings_table(
 ) -> Table:
     """Return the problems of flavors."""
     return ('Flavor', 'Profile', 'Finding', 'Rests on'), [
-        dataclasses.astuple(one) for one in findings
+        dataclasses.astuple(finding) for finding in findings
     ]

@@ -60,14 +60,18 @@ def page(
         _host(
             host,
             [
-                _disk(one, short[one.uuid], by_disk[one.uuid], hues)
-                for one in its
+                _disk(disk, short[disk.uuid], by_disk[disk.uuid], hues)
+                for disk in host_disks
             ],
             host in facts.missing_hosts,
         )
-        for host, its in itertools.groupby(disks, key=lambda one: one.host)
+        for host, host_disks in itertools.groupby(
+            disks, key=lambda disk: disk.host
+        )
     ]
-    names = {one.id: one.name for one in facts.servers.values()} | short
+    names = {
+        server.id: server.name for server in facts.servers.values()
+    } | short
     files = importlib.resources.files(__package__)
     return '\n'.join(
         (
@@ -185,9 +189,9 @@ def other_gb(disk: facts_.Disk, rows: list[vdisk_map.Entry]) -> dict[str, int]:
     ``claimed`` is by servers and ``reserved`` for vdisks that are not known.
     """
     shown = collections.Counter[bool]()
-    for one in rows:
-        covered = one.row.claimed_disk == disk.uuid
-        shown[covered] += one.row.size_gb
+    for entry in rows:
+        covered = entry.row.claimed_disk == disk.uuid
+        shown[covered] += entry.row.size_gb
     # of an extended vdisk, a part may be claimed
     both = max(0, shown[False] - disk.reserved_gb)
     return {
@@ -199,13 +203,15 @@ def other_gb(disk: facts_.Disk, rows: list[vdisk_map.Entry]) -> dict[str, int]:
     }
 
 
-def _vdisk(disk: facts_.Disk, one: vdisk_map.Entry, hue: float | None) -> str:
-    row = one.row
-    server = one.server or one.server_id or 'no server'
+def _vdisk(
+    disk: facts_.Disk, entry: vdisk_map.Entry, hue: float | None
+) -> str:
+    row = entry.row
+    server = entry.server or entry.server_id or 'no server'
     what = {match_claims.PENDING: 'claimed, no vdisk yet'}.get(
         row.status, f'{row.status}, volume {row.volume_id or row.snapshot_id}'
     )
-    words = filter(None, (server, one.device, f'{row.size_gb} GiB', what))
+    words = filter(None, (server, entry.device, f'{row.size_gb} GiB', what))
     return _segment(
         disk,
         row.size_gb,
@@ -213,8 +219,8 @@ def _vdisk(disk: facts_.Disk, one: vdisk_map.Entry, hue: float | None) -> str:
         html.escape(server),
         hue,
         class_=f'vdisk {row.status}',
-        data_server=one.server_id or '',
-        data_name=one.server,
+        data_server=entry.server_id or '',
+        data_name=entry.server,
         data_volume=row.volume_id or row.snapshot_id or '',
         data_status=row.status,
     )

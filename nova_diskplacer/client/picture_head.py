@@ -90,42 +90,47 @@ def legend() -> str:
     return markup.tag('ul', ''.join(items), id='legend')
 
 
-def findings(found: Findings, names: collections.abc.Mapping[str, str]) -> str:
+def findings(
+    listed: Findings, names: collections.abc.Mapping[str, str]
+) -> str:
     """Return the findings by kind.
 
     :param names: of the subjects, by UUID.
     """
     by_kind = collections.defaultdict(list)
-    for one in found:
-        by_kind[one.kind].append(one)
-    opened = '' if len(found) <= _OPEN else None
+    for finding in listed:
+        by_kind[finding.kind].append(finding)
+    opened = '' if len(listed) <= _OPEN else None
     groups = (
         markup.tag(
             'details',
             markup.tag(
-                'summary', f'{_KINDS.get(kind, html.escape(kind))}: {len(its)}'
+                'summary',
+                f'{_KINDS.get(kind, html.escape(kind))}: {len(of_kind)}',
             )
-            + markup.tag('ul', ''.join(_finding(one, names) for one in its)),
+            + markup.tag(
+                'ul', ''.join(_finding(finding, names) for finding in of_kind)
+            ),
             open=opened,
         )
-        for kind, its in by_kind.items()
+        for kind, of_kind in by_kind.items()
     )
     return markup.tag('div', ''.join(groups), id='findings')
 
 
 def _finding(
-    one: vdisk_map.Finding, names: collections.abc.Mapping[str, str]
+    finding: vdisk_map.Finding, names: collections.abc.Mapping[str, str]
 ) -> str:
-    words = [facts_.short_host(one.host)]
-    if one.subject != one.host:
-        words.append(names.get(one.subject) or one.subject)
+    words = [facts_.short_host(finding.host)]
+    if finding.subject != finding.host:
+        words.append(names.get(finding.subject) or finding.subject)
     button = markup.tag(
         'button',
         html.escape(' '.join(words)),
         type='button',
-        title=one.subject,
-        data_subject=one.subject,
+        title=finding.subject,
+        data_subject=finding.subject,
     )
     return markup.tag(
-        'li', f'{button} {html.escape(one.text)}', data_kind=one.kind
+        'li', f'{button} {html.escape(finding.text)}', data_kind=finding.kind
     )

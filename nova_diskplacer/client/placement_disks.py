@@ -54,18 +54,23 @@ def choose(
     """
     providers = client.disks()
     if start is not None:
-        providers = [one for one in providers if one.uuid.startswith(start)]
+        providers = [
+            provider
+            for provider in providers
+            if provider.uuid.startswith(start)
+        ]
         if len(providers) != 1:
             raise exception.DiskPlacerError(
                 f'{len(providers)} disks have a UUID that starts with '
                 f'{start!r}'
             )
-    hosts = names_of(client, {one.root for one in providers})
+    hosts = names_of(client, {provider.root for provider in providers})
     if host:
         providers = [
-            one
-            for one in providers
-            if host in (hosts[one.root], facts.short_host(hosts[one.root]))
+            provider
+            for provider in providers
+            if host
+            in (hosts[provider.root], facts.short_host(hosts[provider.root]))
         ]
         if not providers:
             raise exception.DiskPlacerError(
@@ -80,8 +85,8 @@ def names_of(
     roots: collections.abc.Collection[str],
 ) -> dict[str, str]:
     """Return the names of compute nodes, the UUID of one that is gone."""
-    known = client.provider_names() if roots else {}
-    return {root: known.get(root, root) for root in roots}
+    names = client.provider_names() if roots else {}
+    return {root: names.get(root, root) for root in roots}
 
 
 def read(
@@ -93,28 +98,28 @@ def read(
     """
     if not chosen.providers:
         return {}, {}
-    known = _traits(client)
-    uuids = [one.uuid for one in chosen.providers]
+    traits_of = _traits(client)
+    uuids = [provider.uuid for provider in chosen.providers]
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
         inventories = pool.map(client.inventories, uuids)
         allocations = pool.map(client.provider_allocations, uuids)
-        found = [
+        disks = [
             (
                 _disk(
-                    one.uuid,
-                    chosen.hosts[one.root],
+                    provider.uuid,
+                    chosen.hosts[provider.root],
                     inventory,
                     claims,
-                    **known(one.uuid),
+                    **traits_of(provider.uuid),
                 ),
                 claims,
             )
-            for one, (_, inventory), claims in zip(
+            for provider, (_, inventory), claims in zip(
                 chosen.providers, inventories, allocations, strict=True
             )
         ]
-    return {disk.uuid: disk for disk, _ in found}, {
-        disk.uuid: _gb(claims) for disk, claims in found
+    return {disk.uuid: disk for disk, _ in disks}, {
+        disk.uuid: _gb(claims) for disk, claims in disks
     }
 
 
@@ -129,28 +134,28 @@ def read_room(
     """
     if not chosen.providers:
         return []
-    known = _traits(client)
+    traits_of = _traits(client)
     full = placement_client.DiskCapacity(0, 0, 0, 0)
-    roots = sorted({one.root for one in chosen.providers})
+    roots = sorted({provider.root for provider in chosen.providers})
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-        rooms = dict(
+        capacities = dict(
             zip(roots, pool.map(client.disk_capacities, roots), strict=True)
         )
-    found = []
-    for one in chosen.providers:
-        room = rooms[one.root].get(one.uuid, full)
-        found.append(
+    disks = []
+    for provider in chosen.providers:
+        capacity = capacities[provider.root].get(provider.uuid, full)
+        disks.append(
             facts.Disk(
-                one.uuid,
-                chosen.hosts[one.root],
-                total_gb=room.capacity_gb,
-                claimed_gb=room.used_gb,
-                total_mbps=room.capacity_mbps,
-                claimed_mbps=room.used_mbps,
-                **known(one.uuid),
+                provider.uuid,
+                chosen.hosts[provider.root],
+                total_gb=capacity.capacity_gb,
+                claimed_gb=capacity.used_gb,
+                total_mbps=capacity.capacity_mbps,
+                claimed_mbps=capacity.used_mbps,
+                **traits_of(provider.uuid),
             )
         )
-    return found
+    return disks
 
 
 def _traits(
@@ -174,7 +179,7 @@ def _disk(
     host: str,
     inventories: placement_client.Inventories,
     claims: collections.abc.Mapping[str, placement_client.Resources],
-    **known: typing.Any,
+    **traits_: typing.Any,
 ) -> facts.Disk:
     """Return a disk with its figures in Placement."""
     gb = inventories.get(placement_client.GB, {})
@@ -189,7 +194,7 @@ def _disk(
         claimed_mbps=sum(
             claim.get(placement_client.MBPS, 0) for claim in claims.values()
         ),
-        **known,
+        **traits_,
     )
 
 

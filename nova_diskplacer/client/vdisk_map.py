@@ -155,12 +155,12 @@ def findings(
 
     :param minutes: see ``is_forgotten``.
     """
-    found = [
+    problems = [
         Finding('health', disk.host, disk.uuid, f'the disk is {disk.health}')
         for disk in facts_.ordered(facts.disks.values())
         if disk.health != constants.OK
     ]
-    found += [
+    problems += [
         Finding('silent', host, host, 'the agent of the host did not report')
         for host in facts.missing_hosts
     ]
@@ -174,7 +174,7 @@ def findings(
             and is_forgotten(facts.servers.get(server), now, minutes)
         ):
             pending[entry.host, server] += row.size_gb
-    found += [
+    problems += [
         Finding(
             'pending',
             host,
@@ -185,7 +185,7 @@ def findings(
         )
         for (host, server), gb in pending.items()
     ]
-    return found
+    return problems
 
 
 def is_forgotten(
@@ -207,5 +207,5 @@ def _host(facts: facts_.Facts, disk: str) -> str:
 
 
 def _name(facts: facts_.Facts, server: str | None) -> str:
-    known = facts.servers.get(server or '')
-    return known.name if known else ''
+    nova_server = facts.servers.get(server or '')
+    return nova_server.name if nova_server else ''

@@ -81,7 +81,9 @@ def status_of(
     findings: collections.abc.Iterable[vdisk_map.Finding],
 ) -> int:
     """Return the exit status of a map with findings."""
-    return exit_status.of([one for one in findings if one.kind in _OF_MAP])
+    return exit_status.of(
+        [finding for finding in findings if finding.kind in _OF_MAP]
+    )
 
 
 def finding_lines(
@@ -89,8 +91,8 @@ def finding_lines(
 ) -> list[str]:
     """Return the findings as text."""
     return [
-        f'{facts_.short_host(one.host)}: {one.subject}: {one.text}'
-        for one in findings
+        f'{facts_.short_host(finding.host)}: {finding.subject}: {finding.text}'
+        for finding in findings
     ]
 
 
@@ -125,18 +127,18 @@ def _vdisks(
         'Status',
     ), [
         (
-            one.host,
-            one.server or '-',
-            one.server_id or '-',
-            one.device or '-',
-            volume_of(one),
-            one.row.size_gb,
-            one.row.claimed_disk or '-',
-            one.row.actual_disk or '-',
-            pressure_of(facts, one.disk),
-            one.row.status,
+            entry.host,
+            entry.server or '-',
+            entry.server_id or '-',
+            entry.device or '-',
+            volume_of(entry),
+            entry.row.size_gb,
+            entry.row.claimed_disk or '-',
+            entry.row.actual_disk or '-',
+            pressure_of(facts, entry.disk),
+            entry.row.status,
         )
-        for one in rows
+        for entry in rows
     ]
 
 
@@ -147,25 +149,25 @@ def _servers(
     grouped: dict[tuple[str, str | None], list[vdisk_map.Entry]] = (
         collections.defaultdict(list)
     )
-    for one in rows:
-        grouped[one.host, one.server_id].append(one)
+    for entry in rows:
+        grouped[entry.host, entry.server_id].append(entry)
     return tuple(_WIDTHS), [
         (
             _cell('Host', facts_.short_host(host), host),
             _cell(
                 'Server',
-                its[0].server or (server or '-')[:8],
-                its[0].server or server,
+                entries[0].server or (server or '-')[:8],
+                entries[0].server or server,
             ),
             _cell(
                 'VDisks',
-                ' '.join(_vdisks_of(its, short)),
-                [_fields(one) for one in its],
+                ' '.join(_vdisks_of(entries, short)),
+                [_fields(entry) for entry in entries],
             ),
-            sum(one.row.size_gb for one in its),
-            _cell('Status', status := _statuses(its), status),
+            sum(entry.row.size_gb for entry in entries),
+            _cell('Status', status := _statuses(entries), status),
         )
-        for (host, server), its in grouped.items()
+        for (host, server), entries in grouped.items()
     ]
 
 
@@ -174,14 +176,18 @@ def _vdisks_of(
     short: collections.abc.Mapping[str, str],
 ) -> list[str]:
     """Return vdisks with their disks, several of a striped one."""
-    found: dict[typing.Any, tuple[str, list[str]]] = {}
-    for number, one in enumerate(rows):
-        row = one.row
-        name = one.device or _short_volume(one)
+    disks_by_name: dict[typing.Any, tuple[str, list[str]]] = {}
+    for number, entry in enumerate(rows):
+        row = entry.row
+        name = entry.device or _short_volume(entry)
         # claims have no vdisk
         key = row.volume_id or row.snapshot_id or number
-        found.setdefault(key, (name, []))[1].append(disk_of(one, short))
-    return [f'{name}→{"+".join(disks)}' for name, disks in found.values()]
+        disks_by_name.setdefault(key, (name, []))[1].append(
+            disk_of(entry, short)
+        )
+    return [
+        f'{name}→{"+".join(disks)}' for name, disks in disks_by_name.values()
+    ]
 
 
 def _cell(column: str, text: str, data: typing.Any) -> Cell:
@@ -193,49 +199,49 @@ def _cell(column: str, text: str, data: typing.Any) -> Cell:
     )
 
 
-def _fields(one: vdisk_map.Entry) -> dict[str, typing.Any]:
+def _fields(entry: vdisk_map.Entry) -> dict[str, typing.Any]:
     """Return a vdisk for formats that other programs read."""
     return {
-        'device': one.device or None,
-        'volume': one.row.volume_id,
-        'snapshot': one.row.snapshot_id,
-        'gib': one.row.size_gb,
-        'claimed_disk': one.row.claimed_disk,
-        'actual_disk': one.row.actual_disk,
-        'status': one.row.status,
+        'device': entry.device or None,
+        'volume': entry.row.volume_id,
+        'snapshot': entry.row.snapshot_id,
+        'gib': entry.row.size_gb,
+        'claimed_disk': entry.row.claimed_disk,
+        'actual_disk': entry.row.actual_disk,
+        'status': entry.row.status,
     }
 
 
-def volume_of(one: vdisk_map.Entry) -> str:
+def volume_of(entry: vdisk_map.Entry) -> str:
     """Return the volume or snapshot of a row, ``-`` if it is a claim."""
-    if one.row.snapshot_id:
-        return f'snapshot {one.row.snapshot_id}'
-    return one.row.volume_id or '-'
+    if entry.row.snapshot_id:
+        return f'snapshot {entry.row.snapshot_id}'
+    return entry.row.volume_id or '-'
 
 
 def disk_of(
-    one: vdisk_map.Entry, short: collections.abc.Mapping[str, str]
+    entry: vdisk_map.Entry, short: collections.abc.Mapping[str, str]
 ) -> str:
     """Return the short name of the disk."""
-    return short.get(one.disk, one.disk) or '-'
+    return short.get(entry.disk, entry.disk) or '-'
 
 
 def pressure_of(facts: facts_.Facts, disk: str) -> str:
     """Return the pressure on a disk, ``-`` if it is not known."""
-    known = facts.disks.get(disk)
-    if known is None or known.pressure is None:
+    shown = facts.disks.get(disk)
+    if shown is None or shown.pressure is None:
         return '-'
-    return f'{known.pressure} %'
+    return f'{shown.pressure} %'
 
 
-def _short_volume(one: vdisk_map.Entry) -> str:
-    if one.row.snapshot_id:
-        return f'snapshot-{one.row.snapshot_id[:4]}'
-    return (one.row.volume_id or 'claim')[:8]
+def _short_volume(entry: vdisk_map.Entry) -> str:
+    if entry.row.snapshot_id:
+        return f'snapshot-{entry.row.snapshot_id[:4]}'
+    return (entry.row.volume_id or 'claim')[:8]
 
 
 def _statuses(rows: list[vdisk_map.Entry]) -> str:
-    counts = collections.Counter(one.row.status for one in rows)
+    counts = collections.Counter(entry.row.status for entry in rows)
     if len(counts) == 1:
         return rows[0].row.status
     return ' '.join(

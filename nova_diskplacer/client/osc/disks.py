@@ -62,13 +62,13 @@ class List(base.Lister):
         rows = vdisk_map.select(
             vdisk_map.entries(facts), args.server, args.status
         )
-        found = vdisk_map.findings(
+        findings = vdisk_map.findings(
             facts, rows, datetime.datetime.now(datetime.UTC), args.pending
         )
         if args.html:
-            views.write_html(args.html, facts, rows, found)
-        self.status = views.status_of(found)
-        for line in views.finding_lines(found):
+            views.write_html(args.html, facts, rows, findings)
+        self.status = views.status_of(findings)
+        for line in views.finding_lines(findings):
             LOG.warning('%s', line)
         names, cells = views.table(facts, rows, args.long)
         return names, [tuple(map(base.column, row)) for row in cells]
@@ -87,21 +87,22 @@ class Check(base.Lister):
 
     def take_action(self, args: argparse.Namespace) -> _Table:
         facts = cloud.read(self.connection, args.host)
-        found = vdisk_map.findings(
+        findings = vdisk_map.findings(
             facts,
             vdisk_map.entries(facts),
             datetime.datetime.now(datetime.UTC),
             args.pending,
         )
         profiles = base.load_profiles(args)
-        for one in cloud.read_flavors(self.connection):
-            for problem in advice.check(one.flavor, profiles):
-                found.append(
-                    vdisk_map.Finding('flavor', '', one.name, problem.text)
+        for named in cloud.read_flavors(self.connection):
+            for problem in advice.check(named.flavor, profiles):
+                findings.append(
+                    vdisk_map.Finding('flavor', '', named.name, problem.text)
                 )
-        self.status = exit_status.of(found)
+        self.status = exit_status.of(findings)
         return ('Kind', 'Host', 'Subject', 'Finding'), [
-            (one.kind, one.host, one.subject, one.text) for one in found
+            (finding.kind, finding.host, finding.subject, finding.text)
+            for finding in findings
         ]
 
 
@@ -122,18 +123,18 @@ class Capacity(base.Lister):
         base.add_profile_dirs(parser)
 
     def take_action(self, args: argparse.Namespace) -> _Table:
-        (one,) = cloud.read_flavors(self.connection, [args.flavor])
+        (named,) = cloud.read_flavors(self.connection, [args.flavor])
         request = flavors.request_of(
-            one.name, one.flavor.extra_specs, base.load_profiles(args)
+            named.name, named.flavor.extra_specs, base.load_profiles(args)
         )
         client = cloud.placement(self.connection)
         disks = placement_disks.read_room(
             client, placement_disks.choose(client, args.host)
         )
-        found = capacity.capacities(disks, request)
+        hosts = capacity.capacities(disks, request)
         return ('Host', 'Disks', 'VDisks', 'Servers', 'Limit'), [
-            (each.host, each.disks, each.slots, each.servers, each.limit)
-            for each in sorted(found, key=lambda each: each.servers)
+            (host.host, host.disks, host.slots, host.servers, host.limit)
+            for host in sorted(hosts, key=lambda host: host.servers)
         ]
 
 

@@ -35,7 +35,7 @@ class ListFlavors(base.Lister):
     def take_action(self, args: argparse.Namespace) -> _Table:
         profiles = base.load_profiles(args)
         return flavors.table(
-            [one.flavor for one in cloud.read_flavors(self.connection)],
+            [named.flavor for named in cloud.read_flavors(self.connection)],
             profiles,
         )
 
@@ -53,8 +53,8 @@ class ShowFlavor(base.ShowOne):
     def take_action(
         self, args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[typing.Any, ...]]:
-        (one,) = cloud.read_flavors(self.connection, [args.flavor])
-        return flavors.fields(one.flavor, base.load_profiles(args))
+        (named,) = cloud.read_flavors(self.connection, [args.flavor])
+        return flavors.fields(named.flavor, base.load_profiles(args))
 
 
 class ListProfiles(base.Lister):
@@ -112,11 +112,13 @@ class ApplyProfile(base.Command):
         profiles = base.load_profiles(args)
         profile = profiles.find(args.profile)
         chosen = cloud.read_flavors(self.connection, args.flavors)
-        ids = {one.name: one.id for one in chosen}
+        ids = {named.name: named.id for named in chosen}
         lines = flavors.apply(
             [
-                flavors.change(one.flavor, profile, profiles, args.volume_type)
-                for one in chosen
+                flavors.change(
+                    named.flavor, profile, profiles, args.volume_type
+                )
+                for named in chosen
             ],
             lambda change: cloud.change_flavor(
                 self.connection, ids[change.flavor.name], change
@@ -144,13 +146,13 @@ class CheckProfiles(base.Lister):
 
     def take_action(self, args: argparse.Namespace) -> _Table:
         profiles = base.load_profiles(args)
-        found = [
+        findings = [
             finding
-            for one in cloud.read_flavors(self.connection, args.flavors)
-            for finding in advice.check(one.flavor, profiles)
+            for named in cloud.read_flavors(self.connection, args.flavors)
+            for finding in advice.check(named.flavor, profiles)
         ]
-        self.status = exit_status.of(found)
-        return flavors.findings_table(found)
+        self.status = exit_status.of(findings)
+        return flavors.findings_table(findings)
 
 
 class GuestConfig(base.Command):
@@ -171,8 +173,8 @@ class GuestConfig(base.Command):
             specs, volumes = cloud.read_server(self.connection, args.server)
             text = guest.of_server(args, specs, volumes, profiles)
         else:
-            (one,) = cloud.read_flavors(self.connection, [args.flavor])
+            (named,) = cloud.read_flavors(self.connection, [args.flavor])
             text = guest.of_flavor(
-                args, one.name, one.flavor.extra_specs, profiles
+                args, named.name, named.flavor.extra_specs, profiles
             )
         self.app.stdout.write(text)
