@@ -81,7 +81,9 @@ def change(
 
     :param volume_type: that of the vdisks of a flavor and profile without one.
     """
-    after = advice.applied(profile, before.extra_specs, profiles, volume_type)
+    after = advice.specs_with_profile(
+        profile, before.extra_specs, profiles, volume_type
+    )
     changed = dataclasses.replace(before, extra_specs=after)
     return Change(profile.name, before, after, advice.check(changed, profiles))
 
@@ -231,7 +233,7 @@ def fields(
         'extra_specs': ', '.join(
             f'{key}={value}'
             for key, value in sorted(
-                advice.effective(flavor_.extra_specs, profiles).items()
+                advice.effective_specs(flavor_.extra_specs, profiles).items()
             )
         ),
     }

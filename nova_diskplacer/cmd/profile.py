@@ -212,12 +212,12 @@ def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 def _diff(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profiles = _catalogue(conf)
     profile = profiles.find(args.profile)
-    wanted = advice.wanted(profile)
+    wanted = advice.profile_specs(profile)
     differ = False
     for one in cloud.flavors(cloud.connect(args), args.flavors):
         specs = {
             key: value
-            for key, value in advice.effective(
+            for key, value in advice.effective_specs(
                 cloud.extra_specs(one), profiles
             ).items()
             if key in wanted

@@ -190,7 +190,7 @@ class Reader:
         known = catalogue.load(self._conf.diskplacer.profile_dirs)
         found = []
         for one in cloud.flavors(nova, ()):
-            specs = advice.effective(cloud.extra_specs(one), known)
+            specs = advice.effective_specs(cloud.extra_specs(one), known)
             sizes = [
                 specs.get(flavor_.NAMESPACE + name, '')
                 for name in ('vdisks', 'vdisk_gb')

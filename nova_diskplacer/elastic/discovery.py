@@ -46,25 +46,25 @@ def find(
     """
     pieces: dict[str, dict[str, vdisk_.VDisk]] = collections.defaultdict(dict)
     for disk in disks:
-        for one in disk.vdisks:
-            if one.minimum and one.usable and not one.is_snapshot:
-                pieces[one.volume_id][disk.uuid] = one
-    found = {}
+        for piece in disk.vdisks:
+            if piece.minimum and piece.usable and not piece.is_snapshot:
+                pieces[piece.volume_id][disk.uuid] = piece
+    vdisks = {}
     for uuid, by_disk in pieces.items():
         whole = [
-            one
-            for one in by_disk.values()
+            piece
+            for piece in by_disk.values()
             if all(
-                disk in by_disk and by_disk[disk].stripe == one.stripe
-                for disk in one.stripe
+                disk in by_disk and by_disk[disk].stripe == piece.stripe
+                for disk in piece.stripe
             )
         ]
         if whole or uuid not in before:
             piece = (whole or list(by_disk.values()))[0]
-            found[uuid] = _found(piece, by_disk)
+            vdisks[uuid] = _found(piece, by_disk)
         else:
-            found[uuid] = before[uuid]
-    return found
+            vdisks[uuid] = before[uuid]
+    return vdisks
 
 
 def _found(
@@ -73,8 +73,8 @@ def _found(
     location = piece.stripe
     # one that grows for a step is larger than its legs
     leg_bytes = min(
-        one.size_bytes // max(1, location.count(disk))
-        for disk, one in by_disk.items()
+        piece.size_bytes // max(1, location.count(disk))
+        for disk, piece in by_disk.items()
     )
     leg_gb = -(-leg_bytes // vdisk_.GIB)
     return Found(
@@ -89,10 +89,10 @@ def require(
 
     :raises ElasticError: there is no such one on the disks.
     """
-    found = find(disks, {})
-    if volume not in found:
+    vdisks = find(disks, {})
+    if volume not in vdisks:
         raise exception.ElasticError(
             f'{volume} is not the ID of a volume that is an elastic vdisk of '
-            f'this host: {", ".join(sorted(found)) or "there are none"}'
+            f'this host: {", ".join(sorted(vdisks)) or "there are none"}'
         )
-    return found[volume].vdisk
+    return vdisks[volume].vdisk

@@ -143,7 +143,7 @@ class Executor:
             'another process moves an elastic vdisk of this host'
         )
         with files.sole('elastic-step', refusal):
-            begun = progress_.Progress(
+            progress = progress_.Progress(
                 state=progress_.MOVING,
                 time=time.time(),
                 vdisk=vdisk,
@@ -151,46 +151,46 @@ class Executor:
                 asked=asked,
                 total=size_bytes,
             )
-            self._write(begun)
+            self._write(progress)
             LOG.info('Moving %s to %s.', vdisk, ','.join(location))
-            reason = self._move(begun)
+            reason = self._move(progress)
             if not reason:
-                ended = begun.now(state=progress_.DONE, done=size_bytes)
+                outcome = progress.now(state=progress_.DONE, done=size_bytes)
             elif self._stopped.is_set():
                 # it is taken when the executor runs again
-                ended = begun.now(state=progress_.IDLE)
+                outcome = progress.now(state=progress_.IDLE)
             else:
-                ended = begun.now(state=progress_.FAILED, reason=reason)
-            self._write(ended)
+                outcome = progress.now(state=progress_.FAILED, reason=reason)
+            self._write(outcome)
         return reason
 
-    def _move(self, begun: progress_.Progress) -> str:
+    def _move(self, progress: progress_.Progress) -> str:
         """Move legs; returns why that failed, '' if it did not."""
 
         def report(done: int, total: int) -> None:
             if time.monotonic() - self._written < _PROGRESS_PAUSE:
                 return
             try:
-                self._write(begun.now(done=done, total=total))
+                self._write(progress.now(done=done, total=total))
             except exception.DiskError as error:
                 LOG.warning('The progress is not written: %s', error)
 
         try:
             self._mover.move(
-                begun.vdisk,
-                begun.location,
+                progress.vdisk,
+                progress.location,
                 report,
-                lambda: self._must_stop(begun.vdisk),
+                lambda: self._must_stop(progress.vdisk),
                 self._percent,
             )
         except exception.DiskPlacerError as error:
-            LOG.warning('%s was not moved: %s', begun.vdisk, error)
+            LOG.warning('%s was not moved: %s', progress.vdisk, error)
             return str(error) or type(error).__name__
         except Exception as error:
             # of Cinder or its database: the next step may succeed
-            LOG.exception('%s was not moved.', begun.vdisk)
+            LOG.exception('%s was not moved.', progress.vdisk)
             return f'{type(error).__name__}: {error}'
-        LOG.info('%s is at %s.', begun.vdisk, ','.join(begun.location))
+        LOG.info('%s is at %s.', progress.vdisk, ','.join(progress.location))
         return ''
 
     def _must_stop(self, vdisk: str) -> bool:

@@ -49,9 +49,11 @@ def disks(location: Location) -> tuple[str, ...]:
     return tuple(dict.fromkeys(location))
 
 
-def held(location: Location, disk: str) -> tuple[int, ...]:
+def legs_on(location: Location, disk: str) -> tuple[int, ...]:
     """Return the legs that a disk holds, ascending."""
-    return tuple(leg for leg, one in enumerate(location) if one == disk)
+    return tuple(
+        leg for leg, leg_disk in enumerate(location) if leg_disk == disk
+    )
 
 
 def narrowest(chosen: tuple[str, ...], number: int) -> Location:
@@ -77,7 +79,7 @@ def widen(location: Location, target: str) -> Location | None:
     if target in location:
         raise ValueError(f'disk {target} has legs already')
     fullest = max(disks(location), key=location.count)
-    legs = held(location, fullest)
+    legs = legs_on(location, fullest)
     if len(legs) == 1:
         return None
     return _with(location, legs[(len(legs) + 1) // 2 :], target)
@@ -89,13 +91,13 @@ def narrow(location: Location, minimum: int) -> Location | None:
     The last of the disks with fewest legs gives them to the disk before it.
     Disks of different shares of the narrowest location stay apart.
     """
-    found = disks(location)
-    if len(found) <= minimum:
+    in_order = disks(location)
+    if len(in_order) <= minimum:
         return None
     share = len(location) // minimum
     best = None
-    for low, high in zip(found, found[1:], strict=False):
-        legs = held(location, high)
+    for low, high in zip(in_order, in_order[1:], strict=False):
+        legs = legs_on(location, high)
         if legs[0] % share and (best is None or len(legs) <= len(best[1])):
             best = low, legs
     return _with(location, best[1], best[0]) if best else None
@@ -112,14 +114,15 @@ def step(old: Location, new: Location) -> Step:
         legs = tuple(leg for leg in range(len(old)) if old[leg] != new[leg])
     sources, targets = {old[leg] for leg in legs}, {new[leg] for leg in legs}
     if len(sources) == len(targets) == 1:
-        found = Step(sources.pop(), targets.pop(), legs)
-        stays = set(held(old, found.source)) - set(legs)
-        if max((*stays, *held(old, found.target)), default=-1) < legs[0]:
-            return found
+        taken = Step(sources.pop(), targets.pop(), legs)
+        stays = set(legs_on(old, taken.source)) - set(legs)
+        if max((*stays, *legs_on(old, taken.target)), default=-1) < legs[0]:
+            return taken
     raise ValueError(f'{",".join(old)} to {",".join(new)} is not one step')
 
 
 def _with(location: Location, legs: tuple[int, ...], disk: str) -> Location:
     return tuple(
-        disk if leg in legs else one for leg, one in enumerate(location)
+        disk if leg in legs else leg_disk
+        for leg, leg_disk in enumerate(location)
     )

@@ -104,14 +104,14 @@ def plan(
     """
     tried = []
     for width in widths:
-        found = targets.choose(
+        choice = targets.choose(
             vdisk, width, disks, others, settings.target_pressure
         )
-        if not found.path:
-            tried.append(found.reason)
+        if not choice.path:
+            tried.append(choice.reason)
             continue
-        steps = [legs.step(*pair) for pair in itertools.pairwise(found.path)]
-        used = {disk for one in steps for disk in (one.source, one.target)}
+        steps = [legs.step(*pair) for pair in itertools.pairwise(choice.path)]
+        used = {disk for step in steps for disk in (step.source, step.target)}
         unknown = sorted(disk for disk in used if not disks[disk].mbps)
         if unknown:
             tried.append(f'the throughput of {", ".join(unknown)} is unknown')
@@ -128,7 +128,7 @@ def plan(
             )
             continue
         size_bytes = size_gb * GIB
-        return Plan(Move(uuid, found.path, size_bytes, seconds, forced, why))
+        return Plan(Move(uuid, choice.path, size_bytes, seconds, forced, why))
     return Plan(reason=tried[0])
 
 

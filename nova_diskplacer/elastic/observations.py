@@ -104,10 +104,10 @@ class Means:
 
     @functools.cached_property
     def _by_disk(self) -> dict[str, dict[str, float]]:
-        found: dict[str, dict[str, float]] = {}
+        utilization: dict[str, dict[str, float]] = {}
         for (vdisk, disk), own in self.parts.items():
-            found.setdefault(disk, {})[vdisk] = own
-        return found
+            utilization.setdefault(disk, {})[vdisk] = own
+        return utilization
 
     def largest_other(self, vdisk: str, disk: str) -> float:
         """Return the largest part of a disk that is not a vdisk's own.
@@ -124,17 +124,25 @@ def means(window: Window) -> Means:
     """Return the means of observations, weighted by their lengths."""
     if not window:
         return Means({}, {})
-    disks = set.intersection(*(set(one.utilization) for one in window))
-    pairs = {pair for one in window for pair in one.parts}
-    total = sum(one.seconds for one in window)
+    disks = set.intersection(
+        *(set(observation.utilization) for observation in window)
+    )
+    pairs = {pair for observation in window for pair in observation.parts}
+    total = sum(observation.seconds for observation in window)
     return Means(
         utilization={
-            disk: sum(one.seconds * one.utilization[disk] for one in window)
+            disk: sum(
+                observation.seconds * observation.utilization[disk]
+                for observation in window
+            )
             / total
             for disk in sorted(disks)
         },
         parts={
-            pair: sum(one.seconds * one.parts.get(pair, 0.0) for one in window)
+            pair: sum(
+                observation.seconds * observation.parts.get(pair, 0.0)
+                for observation in window
+            )
             / total
             for pair in sorted(pairs)
         },

@@ -44,9 +44,9 @@ def read(disk_root: str) -> host.Orders:
     path = os.path.join(disk_root, FILE)
     try:
         with open(path, 'rb') as stream:
-            found = json_lines.parse(stream.read(), _File)
+            content = json_lines.parse(stream.read(), _File)
         return host.Orders(
-            found.forbid_all, frozenset(found.forbidden), found.forced
+            content.forbid_all, frozenset(content.forbidden), content.forced
         )
     except FileNotFoundError:
         return host.Orders()

@@ -43,18 +43,18 @@ def widened(
     """
     path = [location]
     for target in targets:
-        found = legs.widen(path[-1], target)
-        if found is None:
+        next_location = legs.widen(path[-1], target)
+        if next_location is None:
             break
-        path.append(found)
+        path.append(next_location)
     return tuple(path)
 
 
 def narrowed(location: legs.Location, minimum: int) -> Path:
     """Return the path to the width ``minimum``."""
     path = [location]
-    while (found := legs.narrow(path[-1], minimum)) is not None:
-        path.append(found)
+    while (next_location := legs.narrow(path[-1], minimum)) is not None:
+        path.append(next_location)
     return tuple(path)
 
 
@@ -66,13 +66,13 @@ def wider(location: legs.Location, factor: int) -> tuple[int, ...]:
     """
     width = len(legs.disks(location))
     path = widened(location, map(str, range(len(location) - width)))
-    found = [
+    ends = [
         width + number
-        for number, one in enumerate(path[1:], 1)
+        for number, reached in enumerate(path[1:], 1)
         if number <= width * (factor - 1)
-        and fullest(one) < fullest(path[number - 1])
+        and fullest(reached) < fullest(path[number - 1])
     ]
-    return tuple(reversed(found))
+    return tuple(reversed(ends))
 
 
 @functools.lru_cache(maxsize=1024)

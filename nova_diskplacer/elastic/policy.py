@@ -90,21 +90,21 @@ def decide(
 
     :param busy: a step that this has not decided is under way.
     """
-    known = state.vdisks
+    states = state.vdisks
     if not observations.follows(state.window, observation):
-        known = {
+        states = {
             uuid: dataclasses.replace(past, since=observation.start, quiet={})
-            for uuid, past in known.items()
+            for uuid, past in states.items()
         }
     window = observations.add(state.window, observation, settings.widen_after)
     means = observations.means(window)
-    vdisks, found = {}, {}
+    vdisks, by_vdisk = {}, {}
     for uuid, vdisk in sorted(host.vdisks.items()):
         vdisks[uuid], figures = verdicts.observe(
-            known.get(uuid), uuid, vdisk, window, means, settings
+            states.get(uuid), uuid, vdisk, window, means, settings
         )
         missing = sorted(set(vdisk.disks) - host.disks.keys())
-        found[uuid] = (
+        by_vdisk[uuid] = (
             verdicts.Verdict(figures, f'disk {missing[0]} is not ok')
             if missing
             else verdicts.judge(
@@ -119,21 +119,21 @@ def decide(
         )
     move = None
     if not (state.move or busy):
-        move = _first(found, means, host, settings)
+        move = _first(by_vdisk, means, host, settings)
     state = dataclasses.replace(state, vdisks=vdisks, window=window)
     if move:
         state = dataclasses.replace(state, move=move, begun=observation.end)
     moving = state.move.vdisk if state.move else None
-    for uuid, verdict in found.items():
+    for uuid, verdict in by_vdisk.items():
         if uuid == moving and state.move:
-            found[uuid] = dataclasses.replace(verdict, why=state.move.why)
+            by_vdisk[uuid] = dataclasses.replace(verdict, why=state.move.why)
         elif verdict.widths:
-            found[uuid] = verdict.stays('another vdisk is moved')
-    return Decision(state, move, found)
+            by_vdisk[uuid] = verdict.stays('another vdisk is moved')
+    return Decision(state, move, by_vdisk)
 
 
 def _first(
-    found: dict[str, verdicts.Verdict],
+    by_vdisk: dict[str, verdicts.Verdict],
     means: observations.Means,
     host: host_.Host,
     settings: settings_.Settings,
@@ -142,11 +142,12 @@ def _first(
 
     The verdicts on vdisks that cannot be moved are replaced in ``found``.
     """
-    wanting = [uuid for uuid, verdict in found.items() if verdict.widths]
+    wanting = [uuid for uuid, verdict in by_vdisk.items() if verdict.widths]
     for uuid in sorted(
-        wanting, key=lambda uuid: (found[uuid].kind, -found[uuid].need, uuid)
+        wanting,
+        key=lambda uuid: (by_vdisk[uuid].kind, -by_vdisk[uuid].need, uuid),
     ):
-        verdict = found[uuid]
+        verdict = by_vdisk[uuid]
         plan = moves.plan(
             uuid,
             host.vdisks[uuid],
@@ -159,7 +160,7 @@ def _first(
         )
         if plan.move:
             return plan.move
-        found[uuid] = verdict.stays(plan.reason)
+        by_vdisk[uuid] = verdict.stays(plan.reason)
     return None
 
 
@@ -176,7 +177,7 @@ def finish(
     :param refusal: '' if the vdisk is at its new location, otherwise why it
         is not; it may have gone a part of the way.
     """
-    move, begun = state.move, state.begun
+    move, began = state.move, state.begun
     state = dataclasses.replace(state, move=None)
     if move is None or move.vdisk not in state.vdisks:
         return state
@@ -190,7 +191,7 @@ def finish(
         if not move.forced and not move.widens:
             narrowed = now
         elif not move.forced and narrowed is not None:
-            again = begun - narrowed < settings.narrow_after_max
+            again = began - narrowed < settings.narrow_after_max
             level = min(level + 1, settings.levels) if again else 0
             narrowed = None
         after = verdicts.VDiskState(

@@ -79,13 +79,13 @@ def read(disk_root: str) -> Progress | None:
     path = os.path.join(disk_root, FILE)
     try:
         with open(path, 'rb') as stream:
-            found: Progress = json_lines.parse(stream.read(), Progress)
+            progress: Progress = json_lines.parse(stream.read(), Progress)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         LOG.warning('%s is not used: %s', path, error)
         return None
-    return found
+    return progress
 
 
 def write(disk_root: str, progress: Progress) -> None:

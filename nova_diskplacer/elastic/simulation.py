@@ -275,8 +275,8 @@ def phases(steps: collections.abc.Iterable[Step]) -> list[Phase]:
     ]
 
 
-def _alike(one: Step, other: Step) -> bool:
-    return (one.width, one.target, bool(one.demand)) == (
+def _alike(step: Step, other: Step) -> bool:
+    return (step.width, step.target, bool(step.demand)) == (
         other.width,
         other.target,
         bool(other.demand),
@@ -322,5 +322,5 @@ def summary(steps: collections.abc.Sequence[Step], setup: Setup) -> Summary:
 
 
 def _mean(values: collections.abc.Iterable[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)
+    numbers = list(values)
+    return sum(numbers) / len(numbers)

@@ -42,14 +42,14 @@ def statuses(
     :param host: the host of the decision.
     :param copied: bytes of the step under way that are copied.
     """
-    found = []
+    rows = []
     for uuid, verdict in sorted(decision.verdicts.items()):
         vdisk, figures = host.vdisks[uuid], verdict.figures
         move = decision.state.move
         if move and move.vdisk != uuid:
             move = None
         left = _left_bytes(move, vdisk, copied) if move else None
-        found.append(
+        rows.append(
             elastic_status.ElasticVDisk(
                 uuid=uuid,
                 location=vdisk.location,
@@ -67,7 +67,7 @@ def statuses(
                 else None,
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
 def _kind(verdict: verdicts.Verdict, move: moves.Move | None) -> str:

@@ -72,9 +72,9 @@ def _widened(
 ) -> Targets:
     number = width - vdisk.width
     names = [str(index) for index in range(number)]
-    held = paths.most_held(paths.widened(vdisk.location, names))
+    legs_on = paths.most_held(paths.widened(vdisk.location, names))
     # each may be the one that gets most
-    needed_gb = max(held[name] for name in names) * vdisk.leg_gb
+    needed_gb = max(legs_on[name] for name in names) * vdisk.leg_gb
     media = {disks[uuid].medium for uuid in vdisk.disks}
     alike = {
         uuid: disk
@@ -82,15 +82,15 @@ def _widened(
         if disk.medium in media and uuid not in vdisk.location
     }
     roomy = {uuid for uuid, disk in alike.items() if disk.room_gb >= needed_gb}
-    found = roomy.intersection(suit)
-    if len(found) < number:
+    suitable = roomy.intersection(suit)
+    if len(suitable) < number:
         return Targets(
-            reason=f'{len(found)} of {number} further disks suit: of '
+            reason=f'{len(suitable)} of {number} further disks suit: of '
             f'{len(alike)} others of its medium {len(alike) - len(roomy)} '
-            f'have no room for {needed_gb} GiB, {len(roomy) - len(found)} '
+            f'have no room for {needed_gb} GiB, {len(roomy) - len(suitable)} '
             f'are used to more than {limit:.0%} by others or are not measured'
         )
     order = sorted(
-        found, key=lambda uuid: (others[uuid], -disks[uuid].room_gb, uuid)
+        suitable, key=lambda uuid: (others[uuid], -disks[uuid].room_gb, uuid)
     )
     return Targets(paths.widened(vdisk.location, order[:number]))

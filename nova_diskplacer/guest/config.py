@@ -133,15 +133,15 @@ def settings(
     for option in mount_options:
         _check('mount option', option, _OPTION, 'letters, digits and _.:=-')
     directories = []
-    for one in frameworks.FRAMEWORKS[framework]:
-        directory, file = os.path.split(one.file)
+    for entry in frameworks.FRAMEWORKS[framework]:
+        directory, file = os.path.split(entry.file)
         directory = conf_dir or directory
-        _check('owner', owner or one.owner, _OWNER, 'USER or USER:GROUP')
+        _check('owner', owner or entry.owner, _OWNER, 'USER or USER:GROUP')
         _check_path('configuration directory', directory)
         directories.append(
             {
-                **dataclasses.asdict(one),
-                'owner': owner or one.owner,
+                **dataclasses.asdict(entry),
+                'owner': owner or entry.owner,
                 'file': f'{directory}/{file}',
             }
         )

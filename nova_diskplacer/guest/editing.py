@@ -62,24 +62,24 @@ def set_xml(text: str, name: str, values: typing.Sequence[str]) -> str:
     root = document.documentElement  # type: typing.Any
     if root.tagName != 'configuration':
         raise ValueError('<%s> instead of <configuration>' % root.tagName)
-    found = False
-    for one in root.getElementsByTagName('property'):
-        names = one.getElementsByTagName('name')
+    is_set = False
+    for element in root.getElementsByTagName('property'):
+        names = element.getElementsByTagName('name')
         if not names or _content(names[0]).strip() != name:
             continue
-        found = True
-        old = one.getElementsByTagName('value')
+        is_set = True
+        old = element.getElementsByTagName('value')
         if old:
             while old[0].firstChild:
                 old[0].removeChild(old[0].firstChild)
             old[0].appendChild(document.createTextNode(value))
         else:
-            _append(document, one, 'value', value)
-    if not found:
-        one = document.createElement('property')
-        _append(document, one, 'name', name)
-        _append(document, one, 'value', value)
-        for node in (document.createTextNode('  '), one):
+            _append(document, element, 'value', value)
+    if not is_set:
+        element = document.createElement('property')
+        _append(document, element, 'name', name)
+        _append(document, element, 'value', value)
+        for node in (document.createTextNode('  '), element):
             root.appendChild(node)
         root.appendChild(document.createTextNode('\n'))
     parts = ['<?xml version="1.0" encoding="UTF-8"?>']
@@ -118,7 +118,10 @@ def set_yaml(text: str, name: str, values: typing.Sequence[str]) -> str:
     :raises ValueError: it is not one document with keys at the beginning of
         lines.
     """
-    setting = '%s:\n%s' % (name, ''.join('    - %s\n' % one for one in values))
+    setting = '%s:\n%s' % (
+        name,
+        ''.join('    - %s\n' % item for item in values),
+    )
     key = '([\'"]?)%s\\1[ \t]*:(\\s|$)' % re.escape(name)
     old = END.sub('', text)
     end = text[len(old) :]
@@ -137,13 +140,13 @@ def _is_changed(
 ) -> bool:
     """Tell whether a YAML file has new values of a key, and nothing else."""
     if yaml is None:
-        lines = [one for one in old.split('\n') if not IGNORED.match(one)]
+        lines = [line for line in old.split('\n') if not IGNORED.match(line)]
         if lines and lines[0].rstrip() == '---':
             lines.pop(0)
         indented = bool(lines) and lines[0][0].isspace()
         return not indented and all(map(LINE.match, lines))
     # the text is Latin-1, which can have characters that YAML forbids
-    old, new = (re.sub('[^\0-\x7f]', 'x', one) for one in (old, new))
+    old, new = (re.sub('[^\0-\x7f]', 'x', line) for line in (old, new))
     try:
         before, after = yaml.safe_load(old), yaml.safe_load(new)
     except yaml.YAMLError:

@@ -72,19 +72,19 @@ class Guest:
         ]
         self._check(mounted)
         if self._known():
-            for one in self._settings['directories']:
-                self._try(one['file'], self._configure, one)
+            for directory in self._settings['directories']:
+                self._try(directory['file'], self._configure, directory)
 
     def _adopt_all(self) -> None:
         for serial in sorted(self._present):
             self._try(serial, self._adopt, serial)
 
     def _check(self, mounted: typing.Sequence[str]) -> None:
-        wanted = self._settings['volumes']
-        for serial in wanted or ():
+        volumes = self._settings['volumes']
+        for serial in volumes or ():
             if serial not in mounted:
                 self.problems.append('%s: is not in use' % serial)
-        if wanted is None and len(mounted) < self._settings['count']:
+        if volumes is None and len(mounted) < self._settings['count']:
             self.problems.append(
                 '%d of %d vdisks are in use'
                 % (len(mounted), self._settings['count'])
@@ -105,30 +105,30 @@ class Guest:
 
     def _known(self) -> typing.List[str]:
         """Return the serials of the vdisks that were adopted."""
-        found = []
+        names = []
         for line in read_fstab().split('\n'):
             source, point = (line.split() + ['', ''])[:2]
             name = os.path.basename(point)
             if point == self._mount_point(name) and source == self._source(
                 name
             ):
-                found.append(name)
-        return sorted(found)
+                names.append(name)
+        return sorted(names)
 
     def _adopt(self, serial: str) -> None:
         """Make the filesystem of a vdisk, and add it to fstab."""
         device = '/dev/' + self._present[serial]
-        wanted = self._settings['volumes']
-        if serial in self._known() or (wanted and serial not in wanted):
+        volumes = self._settings['volumes']
+        if serial in self._known() or (volumes and serial not in volumes):
             return
-        found = system.read_signature(device)
+        signature = system.read_signature(device)
         own = system.filesystem_uuid(serial)
-        if not self._is_free(serial, found, found.get('UUID') == own):
+        if not self._is_free(serial, signature, signature.get('UUID') == own):
             return
-        self._finish(device, serial, own, found)
+        self._finish(device, serial, own, signature)
 
     def _is_free(
-        self, serial: str, found: typing.Dict[str, str], own: bool
+        self, serial: str, signature: typing.Dict[str, str], own: bool
     ) -> bool:
         """Tell whether a disk is blank or our own, or print why it is not.
 
@@ -137,11 +137,13 @@ class Guest:
         device = '/dev/' + self._present[serial]
         if system.in_use(device):
             reason = 'in use'
-        elif found and not own:
-            kind = found.get('TYPE') or found.get('PTTYPE') or 'unknown'
+        elif signature and not own:
+            kind = (
+                signature.get('TYPE') or signature.get('PTTYPE') or 'unknown'
+            )
             reason = 'has a signature: ' + kind
         elif (
-            not found
+            not signature
             and self._settings['volumes'] is None
             and not self._has_size(serial)
         ):
@@ -156,15 +158,15 @@ class Guest:
         device: str,
         name: str,
         own: str,
-        found: typing.Dict[str, str],
+        signature: typing.Dict[str, str],
     ) -> None:
         """Make the filesystem, unless it is complete, and add it to fstab."""
         kind = self._settings['filesystem']
-        if not found or found.get('LABEL') == system.UNFINISHED:
+        if not signature or signature.get('LABEL') == system.UNFINISHED:
             print('%s (%s): making %s' % (device, name, kind))
-            system.make_filesystem(device, own, kind, bool(found))
+            system.make_filesystem(device, own, kind, bool(signature))
         else:
-            kind = found['TYPE']
+            kind = signature['TYPE']
         self._add_to_fstab(name, kind)
 
     def _has_size(self, serial: str) -> bool:
@@ -204,8 +206,10 @@ class Guest:
         else:
             system.run('resize2fs', '/dev/' + device)
         self._tune(device)
-        for one in self._settings['directories']:
-            self._make_directory(os.path.join(point, one['name']), one)
+        for directory in self._settings['directories']:
+            self._make_directory(
+                os.path.join(point, directory['name']), directory
+            )
 
     def _tune(self, device: str) -> None:
         for key, value in self._settings['queue'].items():
@@ -217,18 +221,18 @@ class Guest:
                 # the settings are advice: a kernel may lack a scheduler
                 print('%s: %s: %s' % (path, value, error.strerror))
 
-    def _make_directory(self, path: str, one: Settings) -> None:
+    def _make_directory(self, path: str, directory: Settings) -> None:
         """Make a directory, and set its owner if root owns it."""
         umask = os.umask(0)
         try:
-            os.mkdir(path, one['mode'])
+            os.mkdir(path, directory['mode'])
         except FileExistsError:
             pass
         finally:
             os.umask(umask)
         if os.stat(path).st_uid != 0:
             return
-        user, _, group = one['owner'].partition(':')
+        user, _, group = directory['owner'].partition(':')
         try:
             account = pwd.getpwnam(user)
             number = grp.getgrnam(group).gr_gid if group else account.pw_gid
@@ -238,26 +242,26 @@ class Guest:
             raise system.Problem('%s: %s' % (path, error.args[0])) from None
         os.chown(path, account.pw_uid, number)
 
-    def _configure(self, one: Settings) -> None:
+    def _configure(self, directory: Settings) -> None:
         """Write the directories into a framework's configuration file."""
         try:
-            old = system.read(one['file'])
+            old = system.read(directory['file'])
         except FileNotFoundError:
             if self._early:
                 return
             old = ''
-        new = editing.EDITORS[one['syntax']](
+        new = editing.EDITORS[directory['syntax']](
             old,
-            one['property'],
+            directory['property'],
             [
-                one['prefix']
-                + os.path.join(self._mount_point(name), one['name'])
+                directory['prefix']
+                + os.path.join(self._mount_point(name), directory['name'])
                 for name in self._known()
             ],
         )
         if new != old:
-            print('%s: %s' % (one['file'], one['property']))
-            system.replace(one['file'], new)
+            print('%s: %s' % (directory['file'], directory['property']))
+            system.replace(directory['file'], new)
 
 
 def read_fstab() -> str:

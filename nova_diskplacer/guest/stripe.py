@@ -62,14 +62,14 @@ class Striped(script.Guest):
         device = self._assemble()
         if self._known():
             return
-        found = system.read_signature(device)
+        signature = system.read_signature(device)
         own = system.filesystem_uuid(self._number)
-        if found and found.get('UUID') != own:
+        if signature and signature.get('UUID') != own:
             raise system.Problem(
                 '%s has a signature: %s'
-                % (device, found.get('TYPE') or 'unknown')
+                % (device, signature.get('TYPE') or 'unknown')
             )
-        self._finish(device, NAME, own, found)
+        self._finish(device, NAME, own, signature)
 
     def _find(self) -> typing.Tuple[bool, typing.List[str]]:
         """Return whether the stripe is complete, and the serials of its disks.
@@ -78,14 +78,14 @@ class Striped(script.Guest):
         """
         stripes = {}  # type: typing.Dict[str, typing.List[str]]
         blank = []
-        wanted = self._settings['volumes']
+        volumes = self._settings['volumes']
         for serial in sorted(self._present):
-            if wanted and serial not in wanted:
+            if volumes and serial not in volumes:
                 continue
-            found = system.read_signature('/dev/' + self._present[serial])
-            if found.get('TYPE') == MEMBER:
-                stripes.setdefault(found['UUID'], []).append(serial)
-            elif self._is_free(serial, found, False):
+            signature = system.read_signature('/dev/' + self._present[serial])
+            if signature.get('TYPE') == MEMBER:
+                stripes.setdefault(signature['UUID'], []).append(serial)
+            elif self._is_free(serial, signature, False):
                 blank.append(serial)
         for number, serials in stripes.items():
             if stripe_uuid(serials) == number:
@@ -98,8 +98,8 @@ class Striped(script.Guest):
         return False, blank
 
     def _require(self, members: typing.Sequence[str]) -> None:
-        wanted = self._settings['volumes']
-        needed = len(wanted) if wanted else self._settings['count']
+        volumes = self._settings['volumes']
+        needed = len(volumes) if volumes else self._settings['count']
         if len(members) < needed:
             raise system.Problem(
                 '%d of %d vdisks are blank: all are needed to make it'

@@ -89,12 +89,12 @@ def replace(path: str, text: str) -> None:
 
 def vdisks() -> typing.Dict[str, str]:
     """Return the device names of the disks that are volumes, by serial."""
-    found = {}
+    paths = {}
     for path in glob.glob('/sys/block/vd*/serial'):
         serial = read(path).strip('\0\n ')
         if SERIAL.match(serial):
-            found[serial] = path.split('/')[3]
-    return found
+            paths[serial] = path.split('/')[3]
+    return paths
 
 
 def filesystem_uuid(serial: str) -> str:
@@ -128,15 +128,15 @@ def read_signature(device: str) -> typing.Dict[str, str]:
         stream.read(4096)
     report = run('blkid', '-p', '-o', 'export', device, allowed=(0, 2, 8))
     signatures = run('wipefs', '--parsable', device)
-    found = dict(
+    signature = dict(
         line.split('=', 1) for line in report.splitlines() if '=' in line
     )
-    if not found and any(
+    if not signature and any(
         not line.startswith('#') for line in signatures.splitlines()
     ):
         return {'TYPE': 'unknown'}
-    found.pop('DEVNAME', None)
-    return found
+    signature.pop('DEVNAME', None)
+    return signature
 
 
 def make_filesystem(device: str, own: str, kind: str, overwrite: bool) -> None:

@@ -66,7 +66,7 @@ class Finding:
     source: str = ''
 
 
-def applied(
+def specs_with_profile(
     profile: catalogue.Profile,
     specs: catalogue.Specs,
     profiles: Profiles,
@@ -99,7 +99,9 @@ def _written(profile: catalogue.Profile) -> dict[str, str]:
     return {**shown, **profile.hw}
 
 
-def effective(specs: catalogue.Specs, profiles: Profiles) -> dict[str, str]:
+def effective_specs(
+    specs: catalogue.Specs, profiles: Profiles
+) -> dict[str, str]:
     """Return a flavor's extra specs with its profile's defaults filled in."""
     profile = profiles.get(specs.get(PROFILE, ''))
     if profile is None:
@@ -107,38 +109,40 @@ def effective(specs: catalogue.Specs, profiles: Profiles) -> dict[str, str]:
     return {**profile.specs, **specs, PROFILE: profile.name}
 
 
-def wanted(profile: catalogue.Profile) -> dict[str, str]:
+def profile_specs(profile: catalogue.Profile) -> dict[str, str]:
     """Return the extra specs of a flavor with all settings of a profile."""
     return {PROFILE: profile.name, **profile.specs, **profile.hw, **_REQUIRED}
 
 
-def check(one: Flavor, profiles: Profiles) -> list[Finding]:
+def check(flavor_: Flavor, profiles: Profiles) -> list[Finding]:
     """Return the problems of a flavor's extra specs and size.
 
     Flavors without ``diskplacer:`` extra specs have none. Of a flavor without
     a profile, only errors that the scheduler would refuse are found, and a
     framework in the guest that has no vdisks.
     """
-    name = one.extra_specs.get(PROFILE, '')
+    name = flavor_.extra_specs.get(PROFILE, '')
     try:
-        request = flavor.parse(one.extra_specs, profiles)
+        request = flavor.parse(flavor_.extra_specs, profiles)
     except ValueError as error:
-        return [Finding(one.name, name, str(error))]
+        return [Finding(flavor_.name, name, str(error))]
     findings = []
-    guest = one.extra_specs.get(_GUEST, flavor.NONE)
+    guest = flavor_.extra_specs.get(_GUEST, flavor.NONE)
     if request is None and guest != flavor.NONE:
         text = f'{_GUEST}={guest} has no effect without vdisks'
-        findings.append(Finding(one.name, name, text))
+        findings.append(Finding(flavor_.name, name, text))
     profile = profiles.get(name)
     if profile is None:
         return findings
-    figures = {'vcpus': one.vcpus, 'ram_gb': one.ram_mb / 1024}
+    figures = {'vcpus': flavor_.vcpus, 'ram_gb': flavor_.ram_mb / 1024}
     if request is not None:
         figures['vdisks'] = request.vdisks
     return findings + [
-        Finding(one.name, profile.name, text, profile.sources.get(path, ''))
+        Finding(
+            flavor_.name, profile.name, text, profile.sources.get(path, '')
+        )
         for path, text in (
-            *_overridden(profile, one.extra_specs),
+            *_overridden(profile, flavor_.extra_specs),
             *_shape_violations(profile.shape, figures),
         )
     ]

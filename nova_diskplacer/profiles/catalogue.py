@@ -172,14 +172,14 @@ class Catalogue(collections.abc.Mapping[str, Profile]):
         :raises ProfileError: there is none; names those that there are.
         """
         if name not in self:
-            known = ', '.join(
-                f'{one.name} ({", ".join(one.aliases)})'
-                if one.aliases
-                else one.name
-                for one in self.values()
+            names = ', '.join(
+                f'{profile.name} ({", ".join(profile.aliases)})'
+                if profile.aliases
+                else profile.name
+                for profile in self.values()
             )
             raise exception.ProfileError(
-                f'no profile {name}; there are: {known}'
+                f'no profile {name}; there are: {names}'
             )
         return self[name]
 
@@ -194,12 +194,12 @@ def load(directories: collections.abc.Iterable[str] = ()) -> Catalogue:
     :raises ProfileError: a file cannot be read or is not a profile; names the
         file, the key, the value and what is allowed.
     """
-    found = {}
+    profiles = {}
     for directory in (_HERE, *map(pathlib.Path, directories)):
         for path in _files(directory):
             profile = read(path)
-            found[profile.name] = profile
-    return Catalogue(found.values())
+            profiles[profile.name] = profile
+    return Catalogue(profiles.values())
 
 
 def digest(profiles: collections.abc.Mapping[str, Profile]) -> str:
@@ -364,9 +364,9 @@ def dump(profile: Profile) -> str:
 def _lists(value: typing.Any) -> typing.Any:
     """Return what YAML has for tuples and mappings."""
     if isinstance(value, collections.abc.Mapping):
-        return {key: _lists(one) for key, one in value.items()}
+        return {key: _lists(item) for key, item in value.items()}
     if isinstance(value, tuple):
-        return [_lists(one) for one in value]
+        return [_lists(item) for item in value]
     return value
 
 
@@ -402,18 +402,18 @@ def _check_limits(shape: Shape) -> None:
 
 
 def _check_sources(profile: Profile) -> None:
-    known = settings(profile)
+    paths = settings(profile)
     for path in profile.sources:
-        if path not in known:
+        if path not in paths:
             raise ValueError(
                 f'sources: {path} is not one of the settings of this '
-                f'profile: {", ".join(known)}'
+                f'profile: {", ".join(paths)}'
             )
 
 
 def settings(profile: Profile) -> dict[str, typing.Any]:
     """Return what a profile sets, by its dotted path."""
-    found = {
+    values = {
         f'{key}.{name}': value
         for key in ('specs', 'hw')
         for name, value in getattr(profile, key).items()
@@ -422,13 +422,13 @@ def settings(profile: Profile) -> dict[str, typing.Any]:
         f'queue.{medium}': queue for medium, queue in profile.queue.items()
     }
     for path, group in (*groups.items(), ('guest', profile.guest)):
-        found |= {f'{path}.{name}': v for name, v in _said(group).items()}
+        values |= {f'{path}.{name}': v for name, v in _said(group).items()}
     if profile.cache_mode:
-        found['cache_mode'] = profile.cache_mode
-    found |= {'priority': profile.priority, 'weight': profile.weight}
+        values['cache_mode'] = profile.cache_mode
+    values |= {'priority': profile.priority, 'weight': profile.weight}
     for name, limits in _said(profile.shape).items():
-        found |= {f'shape.{name}.{k}': v for k, v in _said(limits).items()}
-    return found
+        values |= {f'shape.{name}.{k}': v for k, v in _said(limits).items()}
+    return values
 
 
 def _said(group: typing.Any) -> dict[str, typing.Any]:

@@ -47,11 +47,13 @@ def parse(
     :raises ValueError: the flavor's extra specs are not valid.
     :raises ProfileError: the catalogue of profiles cannot be read.
     """
-    found = profiles() if _PROFILE in extra_specs else flavor.NO_PROFILES
-    wanted = flavor.parse(extra_specs, found)
-    if wanted is None or wanted.volume_type:
-        return wanted
+    known_profiles = (
+        profiles() if _PROFILE in extra_specs else flavor.NO_PROFILES
+    )
+    request = flavor.parse(extra_specs, known_profiles)
+    if request is None or request.volume_type:
+        return request
     cfg.CONF.register_opts(api.OPTS, group=api.GROUP)
     return dataclasses.replace(
-        wanted, volume_type=cfg.CONF.diskplacer_api.volume_type or None
+        request, volume_type=cfg.CONF.diskplacer_api.volume_type or None
     )

@@ -80,11 +80,11 @@ class LegsTestCase(testtools.TestCase):
             # the disks of a narrowest location keep their shares apart
             share = len(start) // minimum
             for disk in legs.disks(after):
-                of = {leg // share for leg in legs.held(after, disk)}
+                of = {leg // share for leg in legs.legs_on(after, disk)}
                 self.assertEqual(1, len(of))
             self.assertEqual(
                 moved.legs,
-                legs.held(after, moved.target)[-len(moved.legs) :],
+                legs.legs_on(after, moved.target)[-len(moved.legs) :],
             )
             now = after
 

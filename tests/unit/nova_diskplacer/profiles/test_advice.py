@@ -59,15 +59,19 @@ class AppliedTest(base.BaseTestCase):
                 'diskplacer:vdisks': '4',
                 'diskplacer:vdisk_gb': '10',
             },
-            advice.applied(PIN, {'diskplacer:vdisks': '4'}, PROFILES),
+            advice.specs_with_profile(
+                PIN, {'diskplacer:vdisks': '4'}, PROFILES
+            ),
         )
 
     def test_again_changes_nothing(self):
-        once = advice.applied(PIN, {}, PROFILES)
-        self.assertEqual(once, advice.applied(PIN, once, PROFILES))
+        once = advice.specs_with_profile(PIN, {}, PROFILES)
+        self.assertEqual(once, advice.specs_with_profile(PIN, once, PROFILES))
 
     def test_takes_away_what_another_profile_had_set(self):
-        specs = advice.applied(PIN, {'hw:mem_page_size': 'large'}, PROFILES)
+        specs = advice.specs_with_profile(
+            PIN, {'hw:mem_page_size': 'large'}, PROFILES
+        )
         specs['diskplacer:profile'] = 'nail'
         self.assertEqual(
             {
@@ -76,14 +80,14 @@ class AppliedTest(base.BaseTestCase):
                 'hw:mem_page_size': 'large',
                 'trait:CUSTOM_DISKPLACER_HOST': 'required',
             },
-            advice.applied(SHARE, specs, PROFILES),
+            advice.specs_with_profile(SHARE, specs, PROFILES),
         )
 
     def test_leaves_what_the_operator_has_set(self):
         specs = {'diskplacer:profile': 'pin', 'hw:cpu_policy': 'shared'}
         self.assertEqual(
             'shared',
-            advice.applied(SHARE, specs, PROFILES)['hw:cpu_policy'],
+            advice.specs_with_profile(SHARE, specs, PROFILES)['hw:cpu_policy'],
         )
 
     def test_the_volume_type(self):
@@ -98,38 +102,44 @@ class AppliedTest(base.BaseTestCase):
             # there are no vdisks
             (SHARE, {}, None),
         ):
-            specs = advice.applied(profile, specs, PROFILES, 'default')
+            specs = advice.specs_with_profile(
+                profile, specs, PROFILES, 'default'
+            )
             self.assertEqual(wanted, specs.get('diskplacer:volume_type'))
 
     def test_a_type_that_is_left_over_asks_for_nothing(self):
-        specs = advice.applied(PIN, {}, PROFILES, 'vdisk')
-        specs = advice.applied(SHARE, specs, PROFILES, 'vdisk')
+        specs = advice.specs_with_profile(PIN, {}, PROFILES, 'vdisk')
+        specs = advice.specs_with_profile(SHARE, specs, PROFILES, 'vdisk')
         self.assertEqual('vdisk', specs['diskplacer:volume_type'])
         self.assertIsNone(flavor.parse(specs, PROFILES))
 
     def test_unknown_profile_before(self):
         self.assertEqual(
             'share',
-            advice.applied(SHARE, {'diskplacer:profile': 'gone'}, PROFILES)[
-                'diskplacer:profile'
-            ],
+            advice.specs_with_profile(
+                SHARE, {'diskplacer:profile': 'gone'}, PROFILES
+            )['diskplacer:profile'],
         )
 
 
 class EffectiveTest(base.BaseTestCase):
     def test_all_of_a_profile(self):
-        specs = advice.applied(PIN, {}, PROFILES)
-        self.assertEqual(advice.wanted(PIN), advice.effective(specs, PROFILES))
+        specs = advice.specs_with_profile(PIN, {}, PROFILES)
+        self.assertEqual(
+            advice.profile_specs(PIN), advice.effective_specs(specs, PROFILES)
+        )
 
     def test_flavor_wins(self):
         specs = {'diskplacer:profile': 'nail', 'diskplacer:vdisks': '4'}
-        effective = advice.effective(specs, PROFILES)
+        effective = advice.effective_specs(specs, PROFILES)
         self.assertEqual('4', effective['diskplacer:vdisks'])
         self.assertEqual('10', effective['diskplacer:vdisk_gb'])
         self.assertEqual('pin', effective['diskplacer:profile'])
 
     def test_no_profile(self):
-        self.assertEqual({'a': 'b'}, advice.effective({'a': 'b'}, PROFILES))
+        self.assertEqual(
+            {'a': 'b'}, advice.effective_specs({'a': 'b'}, PROFILES)
+        )
 
 
 class CheckTest(base.BaseTestCase):
