@@ -72,11 +72,11 @@ class Auditor:
 
         :raises PlacementError: Placement cannot be asked.
         """
-        found = compare(self.read_state())
-        if not found:
+        differences = compare(self.read_state())
+        if not differences:
             return []
         again = set(compare(self.read_state()))
-        return [finding for finding in found if finding in again]
+        return [finding for finding in differences if finding in again]
 
     def read_state(self, nova: state.Nova | None = None) -> state.HostState:
         """Return the state of the host.
@@ -90,12 +90,12 @@ class Auditor:
             for backend in self.backends
             for disk in backend.disks()
         }
-        known = {record.vdisk for record in records}
+        recorded = {record.vdisk for record in records}
         records += self.records.others(
             vdisk.name
             for disk in disks.values()
             for vdisk in disk.vdisks
-            if vdisk.name not in known and state.is_vdisk_name(vdisk.name)
+            if vdisk.name not in recorded and state.is_vdisk_name(vdisk.name)
         )
         links = {
             name: disk
@@ -103,7 +103,9 @@ class Auditor:
             for name, disk in backend.links().items()
         }
         absent = {
-            disk for one in records for disk in locations.disks_of(one.disk)
+            disk
+            for record in records
+            for disk in locations.disks_of(record.disk)
         }.union(filter(None, links.values())) - set(disks)
         providers, orphans = self._providers(disks)
         if nova is None:
@@ -113,7 +115,7 @@ class Auditor:
                     for provider in providers.values()
                     for consumer in provider.claims
                 }
-                | {one.blank_of for one in records if one.blank_of}
+                | {record.blank_of for record in records if record.blank_of}
             )
         return state.HostState(
             records=tuple(dict.fromkeys(records)),
@@ -132,7 +134,7 @@ class Auditor:
         )
 
     def repair(
-        self, found: collections.abc.Iterable[findings.Finding]
+        self, reported: collections.abc.Iterable[findings.Finding]
     ) -> list[findings.Finding]:
         """Repair findings that still hold; return the repaired ones.
 
@@ -142,22 +144,26 @@ class Auditor:
         :raises PlacementError: Placement cannot be asked.
         """
         locks.sweep()
-        due = [one for one in found if one.repair]
+        due = [finding for finding in reported if finding.repair]
         if not due:
             return []
         nova = self.read_state().nova
-        moved = [one for one in due if one.repair == findings.FOLLOW]
-        due = [one for one in due if one not in moved]
+        moved = [
+            finding for finding in due if finding.repair == findings.FOLLOW
+        ]
+        due = [finding for finding in due if finding not in moved]
         return self._follow(moved, nova) + [
             finding
-            for disk in sorted({one.disk for one in due})
+            for disk in sorted({finding.disk for finding in due})
             for finding in self._repair(
-                disk, [one for one in due if one.disk == disk], nova
+                disk,
+                [finding for finding in due if finding.disk == disk],
+                nova,
             )
         ]
 
     def _follow(
-        self, found: list[findings.Finding], nova: state.Nova
+        self, reported: list[findings.Finding], nova: state.Nova
     ) -> list[findings.Finding]:
         """Record where the links of moved volumes lead.
 
@@ -166,7 +172,7 @@ class Auditor:
         done: list[findings.Finding] = []
         with contextlib.ExitStack() as stack:
             free = []
-            for finding in found:
+            for finding in reported:
                 try:
                     stack.enter_context(
                         locks.hold(f'volume-{finding.owner}', wait=False)
@@ -190,21 +196,23 @@ class Auditor:
         return done
 
     def _repair(
-        self, disk: str, found: list[findings.Finding], nova: state.Nova
+        self, disk: str, reported: list[findings.Finding], nova: state.Nova
     ) -> list[findings.Finding]:
         """Repair the findings on one disk that still hold."""
         done = []
         with locks.hold(f'disk-{disk}'):
             host = self.read_state(nova)
             still = set(compare(host))
-            due = [finding for finding in found if finding in still]
-            orphans = [one for one in due if one.kind == findings.ORPHAN]
+            due = [finding for finding in reported if finding in still]
+            orphans = [
+                orphan for orphan in due if orphan.kind == findings.ORPHAN
+            ]
             for finding in due:
                 if finding not in orphans and self._try(host, finding):
                     done.append(finding)
             self._publish(host, disk)
         # wiping orphans may take long and needs no lock: they stay orphans
-        gone = [one for one in orphans if self._try(host, one)]
+        gone = [orphan for orphan in orphans if self._try(host, orphan)]
         if gone:
             with locks.hold(f'disk-{disk}'):
                 self._publish(host, disk)
@@ -314,11 +322,11 @@ class Auditor:
             for uuid in present
         }
         orphans = (
-            one.uuid
-            for root in {one.root for one in present.values()}
-            for one in self.placement.disks(root)
-            if one.uuid not in present
-            and not any(b.has_entry(one.uuid) for b in self.backends)
+            provider.uuid
+            for root in {provider.root for provider in present.values()}
+            for provider in self.placement.disks(root)
+            if provider.uuid not in present
+            and not any(b.has_entry(provider.uuid) for b in self.backends)
         )
         return providers, tuple(sorted(orphans))
 
@@ -331,7 +339,7 @@ def compare(host: state.HostState) -> list[findings.Finding]:
 
     :returns: the findings, sorted.
     """
-    found = [
+    differences = [
         *volume_checks.check_vdisks(host),
         *volume_checks.check_records(host),
         *volume_checks.check_blank_volumes(host),
@@ -339,7 +347,13 @@ def compare(host: state.HostState) -> list[findings.Finding]:
         *link_checks.check(host),
     ]
     return sorted(
-        found, key=lambda one: (one.kind, one.disk, one.vdisk, one.owner)
+        differences,
+        key=lambda finding: (
+            finding.kind,
+            finding.disk,
+            finding.vdisk,
+            finding.owner,
+        ),
     )
 
 
@@ -385,19 +399,19 @@ def _ask_nova(
     unknown = frozenset(consumers)
     migrations: dict[str, state.Migration] = {}
     try:
-        found = nova_api.of_hosts(context, hosts)
-        unknown -= found.keys()
+        servers = nova_api.of_hosts(context, hosts)
+        unknown -= servers.keys()
         if unknown:
-            known, moves = nova_api.consumers(context, hosts)
-            migrations = state.migrations(known, moves)
-            unknown -= known.keys() | migrations.keys()
+            owners, moves = nova_api.consumers(context, hosts)
+            migrations = state.migrations(owners, moves)
+            unknown -= owners.keys() | migrations.keys()
     except nova_api.NovaError as error:
         LOG.warning('Claims are not compared with servers: %s', error)
         return state.Nova()
     return state.Nova(
         tuple(
             (uuid, server.request)
-            for uuid, server in sorted(found.items())
+            for uuid, server in sorted(servers.items())
             if server and server.request
         ),
         unknown,

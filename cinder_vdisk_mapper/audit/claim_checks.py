@@ -70,20 +70,20 @@ def _check_disk(
             )
         return
     if disk.health == discover.OK:
-        wanted = inventory.compute_figures(disk, provider.claims)
+        figures = inventory.compute_figures(disk, provider.claims)
     else:
-        wanted = inventory.fully_reserved(
+        figures = inventory.fully_reserved(
             provider.inventories, provider.claims
         )
-    if not inventory.is_current(provider.inventories, wanted):
+    if not inventory.is_current(provider.inventories, figures):
         published = provider.inventories.get(GB, {})
         yield findings.Finding(
             'wrong-figures',
             disk.uuid,
             message=f'Placement has {published.get("reserved", 0)} of '
             f'{published.get("total", 0)} GiB reserved, the disk has '
-            f'{min(wanted.offered.reserved_gb, wanted.total_gb)} of '
-            f'{wanted.total_gb}',
+            f'{min(figures.offered.reserved_gb, figures.total_gb)} of '
+            f'{figures.total_gb}',
             repair=findings.PUBLISH,
         )
     if disk.health == discover.OK and not disk.draining:
@@ -129,20 +129,20 @@ def _by_server(
     claims: collections.abc.Mapping[str, Resources], nova: state.Nova
 ) -> dict[str, Resources]:
     """Return claims with those of migrations counted as their servers'."""
-    found: dict[str, collections.Counter[str]] = collections.defaultdict(
+    by_server: dict[str, collections.Counter[str]] = collections.defaultdict(
         collections.Counter
     )
     for consumer, claim in claims.items():
         migration = nova.migrations.get(consumer)
-        found[migration.server if migration else consumer].update(claim)
-    return {consumer: dict(claim) for consumer, claim in found.items()}
+        by_server[migration.server if migration else consumer].update(claim)
+    return {consumer: dict(claim) for consumer, claim in by_server.items()}
 
 
 def _check_server(
     host: state.HostState, server: str, request: flavor.VDiskRequest
 ) -> findings.Findings:
     """Compare a server's vdisks and flavor with its claims."""
-    found, nowhere = lacks(
+    lacking, nowhere = lacks(
         request, host.vdisks_of(server), host.claims_of(server)
     )
     healthy = {
@@ -152,7 +152,7 @@ def _check_server(
         and not disk.draining
         and disk.uuid in host.providers
     }
-    for lack in found:
+    for lack in lacking:
         if not lack.mbps:
             # the GiB are reserved
             continue
@@ -234,7 +234,7 @@ class Lack:
 
 def lacks(
     request: flavor.VDiskRequest,
-    held: collections.abc.Iterable[tuple[str, VDisk]],
+    bound: collections.abc.Iterable[tuple[str, VDisk]],
     claims: collections.abc.Mapping[str, Resources],
 ) -> tuple[list[Lack], int]:
     """Return the claims that a server lacks for its vdisks.
@@ -242,14 +242,14 @@ def lacks(
     Vdisks beyond those of its flavor, which were attached while it ran, need
     no claim, and no MB/s if they have one: a move claims their GiB.
 
-    :param held: its vdisks, or the pieces of striped ones, each with its disk.
+    :param bound: its vdisks, or the pieces of striped ones, with their disks.
     :param claims: its claims by disk.
     :returns: the missing part of each claim, and the number of the flavor's
         vdisks that neither exist nor are claimed.
     """
     if request.widest_disks:
         leg_gb = request.leg_gb
-        held = [one for piece in held for one in _legs(*piece, leg_gb)]
+        bound = [leg for piece in bound for leg in _legs(*piece, leg_gb)]
         request = dataclasses.replace(
             request, stripe_disks=request.widest_disks
         )
@@ -257,7 +257,8 @@ def lacks(
     number: collections.Counter[str] = collections.Counter()
     unclaimed = []
     for disk, vdisk in sorted(
-        held, key=lambda one: (one[1].size_gb != request.piece_gb, one[1].name)
+        bound,
+        key=lambda leg: (leg[1].size_gb != request.piece_gb, leg[1].name),
     ):
         if left.get(disk, 0) >= vdisk.size_gb:
             left[disk] -= vdisk.size_gb
@@ -271,7 +272,7 @@ def lacks(
     for disk, vdisk in unclaimed[:missing]:
         without[disk] += 1
         gb[disk] += vdisk.size_gb
-    found = []
+    lacking = []
     beyond = max(0, number.total() + to_come - request.pieces)
     for disk in sorted(number | without):
         pieces = (number + without)[disk]
@@ -286,9 +287,9 @@ def lacks(
             max(0, _mbps(request, pieces) - claimed),
         )
         if lack.gb or lack.mbps:
-            found.append(lack)
+            lacking.append(lack)
     nowhere = missing - without.total()
-    return found, -(-nowhere // request.stripe_disks)
+    return lacking, -(-nowhere // request.stripe_disks)
 
 
 def _mbps(request: flavor.VDiskRequest, pieces: int) -> int:
@@ -315,8 +316,8 @@ def _legs(disk: str, vdisk: VDisk, leg_gb: int) -> list[tuple[str, VDisk]]:
 def extended_claim(host: state.HostState, server: str, disk: str) -> Resources:
     """Return a server's claim on a disk, extended by the part it lacks."""
     claims = host.claims_of(server)
-    found, _ = lacks(
+    lacking, _ = lacks(
         dict(host.nova.servers)[server], host.vdisks_of(server), claims
     )
-    (lack,) = (one for one in found if one.disk == disk)
+    (lack,) = (lack for lack in lacking if lack.disk == disk)
     return lack.added_to(claims.get(disk, {}))

@@ -24,7 +24,7 @@ def check(host: state.HostState) -> findings.Findings:
     be the volume.
     """
     holders: dict[str, set[str]] = {}
-    known = {
+    present = {
         disk.uuid
         for disk in host.disks
         if disk.health not in discover.UNAVAILABLE
@@ -32,7 +32,9 @@ def check(host: state.HostState) -> findings.Findings:
     for disk in host.disks:
         for vdisk in disk.vdisks:
             holders.setdefault(vdisk.name, set()).add(disk.uuid)
-    living = {one.vdisk: one for one in host.records if not one.deleted}
+    living = {
+        record.vdisk: record for record in host.records if not record.deleted
+    }
     for name, linked in host.links.items():
         if linked is None:
             record = living.get(name)
@@ -56,16 +58,16 @@ def check(host: state.HostState) -> findings.Findings:
                 repair=findings.UNLINK,
             )
     for name, record in living.items():
-        held = holders.get(name, set())
-        if not record.settled or record.disk not in held:
+        holding = holders.get(name, set())
+        if not record.settled or record.disk not in holding:
             continue
         linked = host.links.get(name)
         if linked is None and name in host.links:
             continue
-        if linked not in held:
+        if linked not in holding:
             # a volume that was never attached needs no link
             if linked or record.status == 'in-use':
-                lost = linked is None or linked in known | host.forgotten
+                lost = linked is None or linked in present | host.forgotten
                 yield findings.Finding(
                     'missing-link',
                     record.disk or '',
@@ -90,6 +92,6 @@ def check(host: state.HostState) -> findings.Findings:
                 record.id,
                 f'its move to disk {linked} was interrupted; the vdisk there '
                 'is the volume',
-                findings.FOLLOW if linked in known else '',
-                '' if linked in known else f'bring disk {linked} back',
+                findings.FOLLOW if linked in present else '',
+                '' if linked in present else f'bring disk {linked} back',
             )

@@ -99,15 +99,15 @@ class Migration:
 
 def migrations(
     servers: collections.abc.Mapping[str, tuple[str, str | None]],
-    found: collections.abc.Mapping[str, tuple[str, str]],
+    moves: collections.abc.Mapping[str, tuple[str, str]],
 ) -> dict[str, Migration]:
     """Return migrations, given what Nova says.
 
     :param servers: status and task of each server of the cloud.
-    :param found: server and status of each migration of some hosts.
+    :param moves: server and status of each migration of some hosts.
     """
     busy = {
-        server for server, status in found.values() if status not in _OVER
+        server for server, status in moves.values() if status not in _OVER
     } | {
         server
         for server, (status, task) in servers.items()
@@ -115,7 +115,7 @@ def migrations(
     }
     return {
         uuid: Migration(server, status, status in _OVER and server not in busy)
-        for uuid, (server, status) in found.items()
+        for uuid, (server, status) in moves.items()
     }
 
 

@@ -57,13 +57,13 @@ def check_blank_volumes(host: state.HostState) -> findings.Findings:
 
 
 def _vdisk(
-    disk: discover.Disk, vdisk: VDisk, known: list[state.Record]
+    disk: discover.Disk, vdisk: VDisk, records: list[state.Record]
 ) -> findings.Findings:
     """Compare a vdisk with the records of its id."""
     owner = vdisk.name.partition('-')[2]
-    named = [one for one in known if one.vdisk == vdisk.name]
-    living = [one for one in known if not one.deleted]
-    if any(one.here for one in living if one in named):
+    named = [record for record in records if record.vdisk == vdisk.name]
+    living = [record for record in records if not record.deleted]
+    if any(record.here for record in living if record in named):
         return
     kind = vdisk.name.partition('-')[0]
     removal = findings.removal_command(disk.uuid, vdisk.name)
@@ -109,7 +109,7 @@ def check_records(host: state.HostState) -> findings.Findings:
             copies[vdisk.name][disk.uuid] = disk, vdisk
     # a migration may leave two records with one name until it is finished
     living = collections.Counter(
-        one.vdisk for one in host.records if not one.deleted
+        record.vdisk for record in host.records if not record.deleted
     )
     for record in host.records:
         if not record.here or record.deleted:

@@ -81,55 +81,59 @@ def _audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         raise exception.DiskPlacerError('an audit needs root')
     host = auditor.from_conf(cfg.CONF, args.stuck_after)
     with cinder_conf.database_errors():
-        found, repaired = _run(host, args.repair)
+        findings_, repaired = _run(host, args.repair)
     show = _json if args.format == 'json' else _table
-    print(show(found, repaired))
-    return exit_status.of(found)
+    print(show(findings_, repaired))
+    return exit_status.of(findings_)
 
 
 def _run(
     host: Any, repair: bool
 ) -> tuple[list[findings.Finding], list[findings.Finding]]:
     """Return the remaining and the repaired findings."""
-    found = host.audit()
+    findings_ = host.audit()
     repaired: list[findings.Finding] = []
     while repair:
         # a repair may reveal a finding, as the size of a recorded copy
-        due = [one for one in found if one.repair and one not in repaired]
+        due = [
+            finding
+            for finding in findings_
+            if finding.repair and finding not in repaired
+        ]
         if not due:
             break
         repaired += host.repair(due)
         again = host.audit()
-        if set(again) >= set(found):
+        if set(again) >= set(findings_):
             break
-        found = again
-    return found, repaired
+        findings_ = again
+    return findings_, repaired
 
 
 def _json(
-    found: list[findings.Finding], repaired: list[findings.Finding]
+    findings_: list[findings.Finding], repaired: list[findings.Finding]
 ) -> str:
-    shown = {'findings': found, 'repaired': repaired}
+    shown = {'findings': findings_, 'repaired': repaired}
     return json.dumps(shown, default=dataclasses.asdict, indent=2)
 
 
 def _table(
-    found: list[findings.Finding], repaired: list[findings.Finding]
+    findings_: list[findings.Finding], repaired: list[findings.Finding]
 ) -> str:
     lines = []
-    for title, listed in (('Repaired:', repaired), ('Findings:', found)):
+    for title, listed in (('Repaired:', repaired), ('Findings:', findings_)):
         if listed:
             table = prettytable.PrettyTable(_COLUMNS, align='l')
             table.max_width = 48
-            for one in listed:
+            for finding in listed:
                 table.add_row(
                     [
-                        one.kind,
-                        one.disk,
-                        one.vdisk or one.owner,
-                        one.message,
-                        one.repair,
-                        one.advice,
+                        finding.kind,
+                        finding.disk,
+                        finding.vdisk or finding.owner,
+                        finding.message,
+                        finding.repair,
+                        finding.advice,
                     ]
                 )
             lines += [title, table.get_string()]

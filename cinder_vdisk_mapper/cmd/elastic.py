@@ -117,21 +117,21 @@ def next_location(vdisk: host.ElasticVDisk, disk: str | None) -> legs.Location:
     :raises ElasticError: there is none.
     """
     if disk is None:
-        found = legs.narrow(vdisk.location, vdisk.minimum)
-        if found is None:
+        new = legs.narrow(vdisk.location, vdisk.minimum)
+        if new is None:
             raise exception.ElasticError(
                 f'--narrow: it is on {vdisk.width} disks, its minimum'
             )
-        return found
+        return new
     try:
-        found = legs.widen(vdisk.location, disk)
+        new = legs.widen(vdisk.location, disk)
     except ValueError as error:
         raise exception.ElasticError(f'--disk {disk}: {error}') from error
-    if found is None:
+    if new is None:
         raise exception.ElasticError(
             f'--disk {disk}: it is on {vdisk.width} disks, its maximum'
         )
-    return found
+    return new
 
 
 class _Telling:

@@ -143,7 +143,7 @@ def moved(
 ) -> Allocations:
     """Return a server's allocations with a part of one claim elsewhere."""
     resources = {
-        uuid: dict(one) for uuid, one in allocations.resources.items()
+        uuid: dict(claim) for uuid, claim in allocations.resources.items()
     }
     into = resources.setdefault(target, {})
     for name, amount in part.items():
@@ -154,7 +154,7 @@ def moved(
     }
     return dataclasses.replace(
         allocations,
-        resources={uuid: one for uuid, one in resources.items() if one},
+        resources={uuid: claim for uuid, claim in resources.items() if claim},
     )
 
 
@@ -165,7 +165,7 @@ def _held_gb(disk: discover.Disk, server: str) -> int:
 def _with(
     claims: dict[str, Resources], server: str, claim: Resources | None
 ) -> dict[str, Resources]:
-    others = {uuid: one for uuid, one in claims.items() if uuid != server}
+    others = {uuid: claim for uuid, claim in claims.items() if uuid != server}
     return {**others, server: claim} if claim else others
 
 

@@ -157,13 +157,13 @@ class PlacementClient:
         url = '/resource_providers'
         if query:
             url += '?' + urllib.parse.urlencode(query)
-        found = self._call('get', url)
-        return [_provider(one) for one in found['resource_providers']]
+        body = self._call('get', url)
+        return [_provider(provider) for provider in body['resource_providers']]
 
     def provider(self, uuid: str) -> Provider | None:
         """Return a provider, None if it does not exist."""
-        found = self._call('get', f'/resource_providers/{uuid}', missing=True)
-        return _provider(found) if found else None
+        body = self._call('get', f'/resource_providers/{uuid}', missing=True)
+        return _provider(body) if body else None
 
     def provider_by_name(self, name: str) -> Provider | None:
         """Return the provider of that name, None if it does not exist."""
@@ -171,7 +171,7 @@ class PlacementClient:
 
     def provider_names(self) -> dict[str, str]:
         """Return the names of all providers, of disks and others, by UUID."""
-        return {one.uuid: one.name for one in self._list()}
+        return {provider.uuid: provider.name for provider in self._list()}
 
     def disks(self, root: str | None = None) -> list[Provider]:
         """Return the providers of disks, all or those of one tree."""
@@ -182,8 +182,8 @@ class PlacementClient:
             return self._list(**query)
         except exception.PlacementError:
             # Placement refuses a trait that no agent has created yet.
-            known = self._call('get', f'/traits?name=in:{DISK_TRAIT}')
-            if known['traits']:
+            body = self._call('get', f'/traits?name=in:{DISK_TRAIT}')
+            if body['traits']:
                 raise
             return []
 
@@ -208,11 +208,11 @@ class PlacementClient:
             return. A trait that does not exist yet is no disk's.
         """
         query = 'in:' + ','.join(names.values())
-        known = self._call('get', f'/traits?name={query}')['traits']
+        present = self._call('get', f'/traits?name={query}')['traits']
         return {
             provider.uuid: name
             for name, trait in names.items()
-            if trait in known
+            if trait in present
             for provider in self._list(required=f'{DISK_TRAIT},{trait}')
         }
 
@@ -232,10 +232,10 @@ class PlacementClient:
         query = urllib.parse.urlencode(
             {'resources': f'{GB}:1', 'in_tree': root, 'limit': '1'}
         )
-        found = self._call('get', f'/allocation_candidates?{query}')
+        body = self._call('get', f'/allocation_candidates?{query}')
         none = {'capacity': 0, 'used': 0}
         capacities = {}
-        for uuid, summary in found['provider_summaries'].items():
+        for uuid, summary in body['provider_summaries'].items():
             resources = summary['resources']
             if GB in resources:
                 gb, mbps = resources[GB], resources.get(MBPS, none)
@@ -294,8 +294,8 @@ class PlacementClient:
 
     def traits(self, uuid: str) -> tuple[int, set[str]]:
         """Return a provider's generation and traits."""
-        found = self._call('get', f'/resource_providers/{uuid}/traits')
-        return found['resource_provider_generation'], set(found['traits'])
+        body = self._call('get', f'/resource_providers/{uuid}/traits')
+        return body['resource_provider_generation'], set(body['traits'])
 
     def set_traits(self, uuid: str, generation: int, traits: set[str]) -> None:
         """Replace a provider's traits."""
@@ -310,8 +310,8 @@ class PlacementClient:
 
     def inventories(self, uuid: str) -> tuple[int, Inventories]:
         """Return a provider's generation and inventories by class."""
-        found = self._call('get', f'/resource_providers/{uuid}/inventories')
-        return found['resource_provider_generation'], found['inventories']
+        body = self._call('get', f'/resource_providers/{uuid}/inventories')
+        return body['resource_provider_generation'], body['inventories']
 
     def set_inventories(
         self, uuid: str, generation: int, inventories: Inventories
@@ -328,27 +328,27 @@ class PlacementClient:
 
     def provider_allocations(self, uuid: str) -> dict[str, Resources]:
         """Return each consumer's allocation of a provider, if there is one."""
-        found = self._call(
+        body = self._call(
             'get', f'/resource_providers/{uuid}/allocations', missing=True
         )
-        if found is None:
+        if body is None:
             return {}
         return {
             consumer: allocation['resources']
-            for consumer, allocation in found['allocations'].items()
+            for consumer, allocation in body['allocations'].items()
         }
 
     def allocations(self, consumer: str) -> Allocations:
         """Return a consumer's allocations."""
-        found = self._call('get', f'/allocations/{consumer}')
+        body = self._call('get', f'/allocations/{consumer}')
         return Allocations(
-            found.get('project_id'),
+            body.get('project_id'),
             {
                 provider: allocation['resources']
-                for provider, allocation in found['allocations'].items()
+                for provider, allocation in body['allocations'].items()
             },
-            found.get('user_id'),
-            found.get('consumer_generation'),
+            body.get('user_id'),
+            body.get('consumer_generation'),
         )
 
     def claim(
@@ -413,11 +413,11 @@ def _allocations_body(
     }
 
 
-def _provider(found: dict[str, typing.Any]) -> Provider:
+def _provider(body: dict[str, typing.Any]) -> Provider:
     return Provider(
-        found['uuid'],
-        found['name'],
-        found['generation'],
-        found['parent_provider_uuid'],
-        found['root_provider_uuid'],
+        body['uuid'],
+        body['name'],
+        body['generation'],
+        body['parent_provider_uuid'],
+        body['root_provider_uuid'],
     )

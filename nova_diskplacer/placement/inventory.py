@@ -145,17 +145,17 @@ def sync_disk(
         disk = read_disk()
         claims = client.provider_allocations(uuid)
         if disk.health == discover.OK:
-            wanted = compute_figures(disk, claims)
+            figures = compute_figures(disk, claims)
         else:
-            wanted = fully_reserved(present, claims)
+            figures = fully_reserved(present, claims)
         try:
-            if not is_current(present, wanted):
-                client.set_inventories(uuid, generation, inventories(wanted))
+            if not is_current(present, figures):
+                client.set_inventories(uuid, generation, inventories(figures))
             elif client.inventories(uuid)[0] != generation:
                 continue
         except exception.Conflict:
             continue
-        return wanted
+        return figures
     raise exception.Conflict(
         f'the provider of disk {uuid} changed during each of {_ATTEMPTS} '
         'attempts to update it'
@@ -201,17 +201,17 @@ def ensure_claim(
             raise exception.DiskError(
                 f'disk {uuid} is being drained and takes no claims'
             )
-        wanted = compute_figures(disk, {**claims, server: claimed})
-        if wanted.free_gb < 0 or wanted.used_mbps > wanted.total_mbps:
+        figures = compute_figures(disk, {**claims, server: claimed})
+        if figures.free_gb < 0 or figures.used_mbps > figures.total_mbps:
             raise exception.DiskError(
-                f'the claim does not fit on disk {uuid}: {wanted.used_gb} GiB '
-                f'claimed and {wanted.reserved_gb} GiB reserved of '
-                f'{wanted.total_gb}, {wanted.used_mbps} of '
-                f'{wanted.total_mbps} MB/s claimed'
+                f'the claim does not fit on disk {uuid}: {figures.used_gb} '
+                f'GiB claimed and {figures.reserved_gb} GiB reserved of '
+                f'{figures.total_gb}, {figures.used_mbps} of '
+                f'{figures.total_mbps} MB/s claimed'
             )
         try:
             client.reshape(
-                {uuid: (generation, inventories(wanted))},
+                {uuid: (generation, inventories(figures))},
                 server,
                 dataclasses.replace(
                     allocations,
@@ -252,9 +252,9 @@ def release_claim(
         if uuid not in allocations.resources:
             return
         claims.pop(migration, None)
-        wanted = fully_reserved(present, claims)
+        figures = fully_reserved(present, claims)
         if disk.health == discover.OK:
-            wanted = compute_figures(disk, claims)
+            figures = compute_figures(disk, claims)
         kept = {
             provider: resources
             for provider, resources in allocations.resources.items()
@@ -262,7 +262,7 @@ def release_claim(
         }
         try:
             client.reshape(
-                {uuid: (generation, inventories(wanted))},
+                {uuid: (generation, inventories(figures))},
                 migration,
                 dataclasses.replace(allocations, resources=kept),
                 'MIGRATION',
@@ -277,9 +277,9 @@ def release_claim(
     )
 
 
-def is_current(present: Inventories, wanted: DiskFigures) -> bool:
+def is_current(present: Inventories, figures: DiskFigures) -> bool:
     """Return whether a provider's inventories match the figures."""
-    offered = inventories(wanted)
+    offered = inventories(figures)
     return present.keys() == offered.keys() and all(
         present[name][key] == value
         for name, inventory in offered.items()
@@ -287,9 +287,9 @@ def is_current(present: Inventories, wanted: DiskFigures) -> bool:
     )
 
 
-def inventories(wanted: DiskFigures) -> Inventories:
+def inventories(figures: DiskFigures) -> Inventories:
     """Return the inventories of a provider with these figures."""
-    reserved = min(wanted.offered.reserved_gb, wanted.total_gb)
+    reserved = min(figures.offered.reserved_gb, figures.total_gb)
     return {
         name: {
             'total': total,
@@ -300,7 +300,7 @@ def inventories(wanted: DiskFigures) -> Inventories:
             'allocation_ratio': 1.0,
         }
         for name, total, reserved in (
-            (GB, wanted.total_gb, reserved),
-            (MBPS, wanted.total_mbps, 0),
+            (GB, figures.total_gb, reserved),
+            (MBPS, figures.total_mbps, 0),
         )
     }

@@ -52,14 +52,14 @@ def claimed_disk(
     disks: Disks,
     server_id: str,
     claims: Figures,
-    held: Figures,
+    vdisks_by_disk: Figures,
     size_gb: int,
     per_disk: int,
 ) -> str | None:
     """Choose the disk whose claim by the server a vdisk fills.
 
     :param claims: the server's claim on each disk, in GiB.
-    :param held: number of the server's vdisks on each disk.
+    :param vdisks_by_disk: number of the server's vdisks on each disk.
     :param per_disk: how many of them may share a disk.
     :returns: the UUID of the disk with the fewest of the server's vdisks,
         None if no claim leaves room for ``size_gb``.
@@ -67,16 +67,18 @@ def claimed_disk(
     fit = [
         disk.uuid
         for disk in disks
-        if held.get(disk.uuid, 0) < per_disk
+        if vdisks_by_disk.get(disk.uuid, 0) < per_disk
         and unfilled_gb(disk, server_id, claims.get(disk.uuid, 0)) >= size_gb
     ]
-    return min(fit, key=lambda uuid: (held.get(uuid, 0), uuid), default=None)
+    return min(
+        fit, key=lambda uuid: (vdisks_by_disk.get(uuid, 0), uuid), default=None
+    )
 
 
 def policy_disk(
     disks: Disks,
     room: Figures,
-    held: Figures,
+    vdisks_by_disk: Figures,
     size_gb: int,
     policy: str,
     per_disk: int,
@@ -88,8 +90,8 @@ def policy_disk(
 
     :param room: GiB on each disk that no claim and no vdisk takes; a disk
         that is not in it is not considered.
-    :param held: number of the server's vdisks on each disk, including those
-        that will fill its claims.
+    :param vdisks_by_disk: number of the server's vdisks on each disk, with
+        those that will fill its claims.
     :param policy: name of a mapping.
     :param per_disk: how many of the server's vdisks may share a disk, if the
         policy spreads them.
@@ -101,15 +103,17 @@ def policy_disk(
         disk
         for disk in disks
         if room.get(disk.uuid, 0) >= size_gb
-        and (not spreads or held.get(disk.uuid, 0) < per_disk)
+        and (not spreads or vdisks_by_disk.get(disk.uuid, 0) < per_disk)
     ]
     if not fit:
         return None
     if spreads:
-        fewest = min(held.get(disk.uuid, 0) for disk in fit)
-        fit = [disk for disk in fit if held.get(disk.uuid, 0) == fewest]
+        fewest = min(vdisks_by_disk.get(disk.uuid, 0) for disk in fit)
+        fit = [
+            disk for disk in fit if vdisks_by_disk.get(disk.uuid, 0) == fewest
+        ]
     else:
-        fit = [disk for disk in fit if held.get(disk.uuid, 0)] or fit
+        fit = [disk for disk in fit if vdisks_by_disk.get(disk.uuid, 0)] or fit
     # one slot is for the vdisk; the other ones tell the disks apart
     slots = np.array([[room[disk.uuid] // size_gb for disk in fit]])
     load = np.array(

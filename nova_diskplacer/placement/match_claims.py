@@ -62,7 +62,7 @@ def match(
     rows, uncovered = [], []
     by_disk = collections.defaultdict(list)
     for vdisk in sorted(
-        vdisks, key=lambda one: (one['disk'], one['volume_id'])
+        vdisks, key=lambda vdisk: (vdisk['disk'], vdisk['volume_id'])
     ):
         by_disk[vdisk['disk']].append(vdisk)
     for disk, present in by_disk.items():
