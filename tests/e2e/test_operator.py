@@ -88,5 +88,5 @@ class OperatorTest(base.TestCase):
 
     def test_upgrade_check(self):
         found = self.cloud.upgrade_check()
-        self.assertEqual(9, len(found))
+        self.assertEqual(10, len(found))
         self.assertEqual([], [one for one in found if one['result']])

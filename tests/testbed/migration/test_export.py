@@ -77,6 +77,7 @@ class ExportTestCase(testtools.TestCase):
             display_name='copy',
             host='target@vdisk#vdisk',
             volume_type=None,
+            bootable=False,
             size=1,
             status='available',
             migration_status=f'target:{uuid.uuid4()}',
