@@ -253,14 +253,23 @@ def _recover(backend: setup.Backend, disk: str, name: str) -> None:
 
 
 def _volume_of(backend: setup.Backend, name: str) -> Volume | None:
-    """Return the volume with a vdisk, None if Cinder has deleted it."""
-    for record in records.Records(backend.context, (backend.name,), 0).others(
-        [name]
-    ):
-        if record.vdisk == name and not record.deleted:
+    """Return the volume with a vdisk, None if Cinder has deleted it.
+
+    :raises DiskError: Cinder has no row of such a volume, which would prove
+        it, or has the volume in another vdisk.
+    """
+    found = records.Records(backend.context, (backend.name,), 0).others([name])
+    named = [record for record in found if record.vdisk == name]
+    for record in named:
+        if not record.deleted:
             with contextlib.suppress(cinder_exc.VolumeNotFound):
-                found: Volume = objects.Volume.get_by_id(
+                volume: Volume = objects.Volume.get_by_id(
                     backend.context, record.id
                 )
-                return found
+                return volume
+    if not named or any(not one.deleted for one in found if one not in named):
+        raise exception.DiskError(
+            'Cinder does not know its volume: see "diskplacer-manage disk '
+            'audit"'
+        )
     return None

@@ -85,10 +85,8 @@ class World(test_lvm_walk.World):
         backend = setup.Backend(
             None, 'node@vdisk', 'any', self.driver.operations
         )
-        record = mock.Mock(vdisk='volume-1', id='1', deleted=False)
-        records = mock.Mock(
-            others=lambda names: [] if self.deleted else [record]
-        )
+        records = mock.Mock(others=self.records)
+        self.purged = False
         for target, name, value in (
             (objects.Volume, 'get_by_id', self.read),
             (
@@ -103,6 +101,12 @@ class World(test_lvm_walk.World):
             patch = mock.patch.object(target, name, value)
             patch.start()
             self.addCleanup(patch.stop)
+
+    def records(self, names):
+        """Return the rows of Cinder's database, that of a deleted one too."""
+        if self.purged:
+            return []
+        return [mock.Mock(vdisk='volume-1', id='1', deleted=self.deleted)]
 
     def read(self, context, volume_id):
         """Replace ``Volume.get_by_id``."""
@@ -319,6 +323,22 @@ class WalkTestCase(Walks):
             world.recover()
 
         self.walk(*MOVES['narrow'], after)
+
+    def test_a_volume_that_cinder_does_not_know(self):
+        """As after its database was restored from an older backup."""
+        old, new = MOVES['widen']
+        with World('old') as world:
+            world.start_at(old)
+            with world.killed_at(9):
+                self.assertRaises(fake_lvm.Killed, world.move, new)
+            world.lvm.reboot()
+            world.purged = True
+            error = self.assertRaises(exception.DiskPlacerError, world.recover)
+            self.assertIn('Cinder does not know', str(error))
+            world.purged = False
+            world.attach()
+            world.recover()
+            self.assertWhole(world, old, 'own')
 
     def test_another_move_instead(self):
         old, new = MOVES['widen']
