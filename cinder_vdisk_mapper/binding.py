@@ -113,7 +113,12 @@ class Binder:
                         )
                 return found
             claims = self._claims(request)
-            disks = self._responsive_disks(claims)
+            disks = [
+                disk
+                for disk in self._responsive_disks(claims)
+                # the volumes of a boot have no other disk
+                if request.boot_time or not disk.draining
+            ]
             counts = _vdisks_per_disk(disks, request)
             if request.of_flavor and (
                 location := striped.bind(disks, claims, counts)
@@ -285,9 +290,6 @@ class Binder:
     ) -> str | None:
         """Return the disk with a claim that the vdisk fills, if any.
 
-        On a disk that is drained only volumes of the boot fill claims: Nova
-        waits for them, and they have no other disk.
-
         :raises BindingError: a blank volume of the flavor fills none, or a
             claimed disk does not work.
         """
@@ -298,7 +300,7 @@ class Binder:
             server.request and mapping.load(server.request.placed_by).spreads
         )
         chosen = ledger.claimed_disk(
-            [disk for disk in disks if request.boot_time or not disk.draining],
+            disks,
             server.uuid,
             claims,
             counts,

@@ -131,6 +131,15 @@ class BindTestCase(StripingTestCase):
             request('1', 30, server(), boot_time=True),
         )
 
+    def test_a_claimed_disk_is_drained(self):
+        """A volume of a running server is as one without a claim."""
+        self.claim('a', 'b', 'c')
+        self.backend.known['b'] = fake_disks.make_disk('b', draining=True)
+        what = request('1', 30, server())
+        self.assertEqual('d', self.binder.bind(what))
+        what = request('2', 30, server(), boot_time=True)
+        self.assertEqual('a,b,c', self.binder.bind(what))
+
     def test_one_beside_the_flavor_is_not_striped(self):
         self.claim('a', 'b', 'c')
         self.binder.bind(request('1', 30, server()))
