@@ -14,25 +14,33 @@
 
 import argparse
 import collections.abc
-import importlib
 import sys
+from importlib import metadata
 
 from nova_diskplacer import conf
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import outcome
+from nova_diskplacer.cmd import plugins
 
 # Each is a module, and most take long to import what others do not need.
-_COMMANDS = (
-    'disk',
-    'map',
-    'top',
-    'weights',
-    'elastic',
-    'profile',
-    'sweep',
-    'sizing',
-    'guest-config',
-    'install-units',
+_COMMANDS = tuple(
+    metadata.EntryPoint(
+        name,
+        f'nova_diskplacer.cmd.{name.replace("-", "_")}:register',
+        'nova_diskplacer.cmd.manage',
+    )
+    for name in (
+        'disk',
+        'map',
+        'top',
+        'weights',
+        'elastic',
+        'profile',
+        'sweep',
+        'sizing',
+        'guest-config',
+        'install-units',
+    )
 )
 
 
@@ -55,10 +63,9 @@ def make_parser(
         configure=lambda args: common.configure(args.config_file, [])
     )
     commands = parser.add_subparsers(dest='command', required=True)
-    named = [name for name in _COMMANDS if name in argv]
-    for name in named or _COMMANDS:
-        module = f'nova_diskplacer.cmd.{name.replace("-", "_")}'
-        importlib.import_module(module).register(commands)
+    named = [command for command in _COMMANDS if command.name in argv]
+    for command in named or _COMMANDS:
+        plugins.add(commands, command)
     return parser
 
 
