@@ -43,7 +43,7 @@ import typing
 
 import _in_guest
 import _report
-from nova_diskplacer.sweep import stats
+from diskplacer_measure import stats
 from tools.seeking_disk import model
 from tools.testbed import Disk
 from tools.testbed import Testbed

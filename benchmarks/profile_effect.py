@@ -39,14 +39,14 @@ import sys
 import time
 
 import _report
+from diskplacer_measure import stats
+from diskplacer_measure.sweep import cells
+from diskplacer_measure.sweep import grid
+from diskplacer_measure.sweep import plan
+from diskplacer_measure.sweep import verdicts
+from diskplacer_measure.sweep.measure import outcome
+from diskplacer_measure.sweep.measure import workload
 from nova_diskplacer.profiles import catalogue
-from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import grid
-from nova_diskplacer.sweep import plan
-from nova_diskplacer.sweep import stats
-from nova_diskplacer.sweep import verdicts
-from nova_diskplacer.sweep.measure import outcome
-from nova_diskplacer.sweep.measure import workload
 from tools.testbed import bed
 from tools.testbed import commands
 from tools.testbed import machine

@@ -51,9 +51,9 @@ import typing
 
 import _report
 import _striping_layouts as layouts
-from nova_diskplacer.sweep import stats
-from nova_diskplacer.sweep.measure import host_cpu
-from nova_diskplacer.sweep.measure import outcome
+from diskplacer_measure import stats
+from diskplacer_measure.sweep.measure import host_cpu
+from diskplacer_measure.sweep.measure import outcome
 from tools.seeking_disk import model
 from tools.testbed import Disk
 from tools.testbed import Testbed

@@ -37,12 +37,12 @@ import tempfile
 import typing
 
 import _report
+from diskplacer_measure.sweep import results
+from diskplacer_measure.sweep import rules
+from diskplacer_measure.sweep.measure import outcome
+from diskplacer_measure.sweep.measure import run
 from nova_diskplacer import exit_status
 from nova_diskplacer.disks import block
-from nova_diskplacer.sweep import results
-from nova_diskplacer.sweep import rules
-from nova_diskplacer.sweep.measure import outcome
-from nova_diskplacer.sweep.measure import run
 from tools.minicloud import capped
 from tools.minicloud import config
 from tools.minicloud import disks

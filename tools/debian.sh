@@ -98,6 +98,7 @@ install() {
     for module in nova_diskplacer.api.blank_volumes \
             nova_diskplacer.scheduler.{filter,weigher} \
             nova_diskplacer.client.osc.{disks,profiles} \
+            diskplacer_measure.cmd.{sizing,sweep} \
             cinder_vdisk_mapper.{driver,scheduler}; do
         chroot "$work/root" python3 -W ignore -c "import $module"
     done

@@ -28,6 +28,7 @@ from sphinx.application import Sphinx
 from sphinx.util import docutils
 
 import cinder_vdisk_mapper
+import diskplacer_measure
 import nova_diskplacer
 
 _VALUES = re.compile(r'%[sdr]|%\(\w+\)[sd]')
@@ -48,9 +49,13 @@ def _texts(tree: ast.AST) -> collections.abc.Iterator[str]:
 
 @functools.cache
 def _source() -> str:
-    """Return all strings of both packages."""
+    """Return all strings of the packages."""
     found = []
-    for package in (nova_diskplacer, cinder_vdisk_mapper):
+    for package in (
+        nova_diskplacer,
+        cinder_vdisk_mapper,
+        diskplacer_measure,
+    ):
         for path in pathlib.Path(package.__path__[0]).rglob('*.py'):
             found += _texts(ast.parse(path.read_text()))
     return '\n'.join(found)

@@ -22,12 +22,15 @@ from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import outcome
 from nova_diskplacer.cmd import plugins
 
+#: Entry points that add commands, given argparse's subparsers.
+COMMANDS = 'nova_diskplacer.cmd.manage'
+
 # Each is a module, and most take long to import what others do not need.
-_COMMANDS = tuple(
+_OWN = tuple(
     metadata.EntryPoint(
         name,
         f'nova_diskplacer.cmd.{name.replace("-", "_")}:register',
-        'nova_diskplacer.cmd.manage',
+        COMMANDS,
     )
     for name in (
         'disk',
@@ -36,8 +39,6 @@ _COMMANDS = tuple(
         'weights',
         'elastic',
         'profile',
-        'sweep',
-        'sizing',
         'guest-config',
         'install-units',
     )
@@ -63,8 +64,9 @@ def make_parser(
         configure=lambda args: common.configure(args.config_file, [])
     )
     commands = parser.add_subparsers(dest='command', required=True)
-    named = [command for command in _COMMANDS if command.name in argv]
-    for command in named or _COMMANDS:
+    known = [*_OWN, *metadata.entry_points(group=COMMANDS)]
+    named = [command for command in known if command.name in argv]
+    for command in named or known:
         plugins.add(commands, command)
     return parser
 

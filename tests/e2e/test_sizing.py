@@ -16,8 +16,8 @@ import pathlib
 import fixtures
 import libvirt
 
-from nova_diskplacer.sizing import counters
-from nova_diskplacer.sizing import samples
+from diskplacer_measure.sizing import counters
+from diskplacer_measure.sizing import samples
 from tests.e2e import base
 from tools.minicloud import hypervisor
 

@@ -21,8 +21,8 @@ import time
 
 import fixtures
 
+from diskplacer_measure.sweep import results
 from nova_diskplacer.host import block_queue
-from nova_diskplacer.sweep import results
 from tests.e2e import base
 from tools.minicloud import config
 from tools.minicloud import guest

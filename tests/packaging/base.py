@@ -27,7 +27,7 @@ import venv
 import testtools
 
 TOP = pathlib.Path(__file__).parents[2]
-PACKAGES = ('nova_diskplacer', 'cinder_vdisk_mapper')
+PACKAGES = ('nova_diskplacer', 'cinder_vdisk_mapper', 'diskplacer_measure')
 
 
 def canonical(name):

@@ -27,6 +27,7 @@ from tests.packaging import test_requirements
 EXTRAS = {
     'nova-diskplacer-common': ['manage'],
     'nova-diskplacer-agent': ['agent'],
+    'nova-diskplacer-measure': ['measure'],
     'nova-diskplacer-scheduler': ['scheduler', 'api'],
     'nova-diskplacer-vendordata': ['vendordata'],
     'nova-diskplacer-client': ['client'],
@@ -34,11 +35,15 @@ EXTRAS = {
 }
 
 #: the packages that a package contains
-INCLUDED = {'nova-diskplacer-agent': 'nova-diskplacer-common'}
+INCLUDED = {
+    'nova-diskplacer-agent': 'nova-diskplacer-common',
+    'nova-diskplacer-measure': 'nova-diskplacer-common',
+}
 
-OPTIONAL = {'nova-diskplacer-agent': 'libvirt'}
-
-SUGGESTED = {'nova-diskplacer-agent': 'sizing'}
+OPTIONAL = {
+    'nova-diskplacer-agent': 'libvirt',
+    'nova-diskplacer-measure': 'libvirt',
+}
 
 # Debian's names are python3- and the name of the project, but for these.
 NAMES = {
@@ -102,13 +107,6 @@ class ControlTest(testscenarios.WithScenarios, testtools.TestCase):
             read_bounds(self.control[self.package]['Recommends']),
         )
 
-    def test_suggests(self):
-        suggested = SUGGESTED.get(self.package)
-        self.assertEqual(
-            bounds_of(self.read_extras([suggested] if suggested else [])),
-            read_bounds(self.control[self.package]['Suggests']),
-        )
-
     def test_contains(self):
         """Packages of one version depend on each other."""
         wanted = INCLUDED.get(self.package, 'python3-nova-diskplacer')
@@ -134,6 +132,5 @@ class ModulesTest(testtools.TestCase):
             {
                 *itertools.chain(*EXTRAS.values()),
                 *OPTIONAL.values(),
-                *SUGGESTED.values(),
             },
         )

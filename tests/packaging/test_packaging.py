@@ -138,7 +138,8 @@ class PackagingTest(base.BuildTestCase):
         self.assertEqual(expected, loaded)
 
     def test_sample_configuration_generates(self):
-        for namespace in base.PACKAGES:
+        namespaces = base.read_project()['entry-points']['oslo.config.opts']
+        for namespace in namespaces:
             output = base.run(
                 self.beside / 'python',
                 '-m',

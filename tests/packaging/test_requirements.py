@@ -46,10 +46,8 @@ PARTS = {
     'agent': [
         'nova_diskplacer.agent',
         'nova_diskplacer.cmd.agent',
-        'nova_diskplacer.cmd.sizing',
-        'nova_diskplacer.sizing',
-        'nova_diskplacer.cmd.sweep',
     ],
+    'measure': ['diskplacer_measure'],
     'vendordata': [
         'nova_diskplacer.vendordata',
         'nova_diskplacer.cmd',
@@ -58,12 +56,16 @@ PARTS = {
     'client': ['nova_diskplacer.client'],
 }
 PARTS['agent'] += PARTS['manage']
+PARTS['measure'] += PARTS['manage']
 
 # Extras that another extra contains, or that may be missing.
-INCLUDED = {'agent': ['manage', 'libvirt', 'sizing']}
+INCLUDED = {
+    'agent': ['manage', 'libvirt'],
+    'measure': ['manage', 'libvirt'],
+}
 
 # What is imported where it is needed, and may be missing.
-OPTIONAL = {'libvirt-python', 'psycopg'}
+OPTIONAL = {'libvirt-python'}
 
 # They are not imported by the part itself: the command openstack, and what
 # keystonemiddleware imports if memcached_servers is set.
@@ -77,6 +79,10 @@ COMMAND_LINES = {
         ('diskplacer-agent',),
         ('diskplacer-status',),
         ('diskplacer-manage',),
+    ],
+    'measure': [
+        ('diskplacer-manage', 'sweep', 'run'),
+        ('diskplacer-manage', 'sizing', 'load'),
     ],
     'vendordata': [('diskplacer-vendordata',)],
     'client': [
@@ -178,7 +184,7 @@ class DeclaredTest(testscenarios.WithScenarios, testtools.TestCase):
 class AgreementTest(testtools.TestCase):
     def test_every_part_has_an_extra(self):
         self.assertEqual(
-            {*PARTS, 'libvirt', 'sizing'},
+            {*PARTS, 'libvirt'},
             set(base.read_project()['optional-dependencies']),
         )
 
@@ -208,6 +214,7 @@ class InstalledTest(testscenarios.WithScenarios, base.BuildTestCase):
             'scheduler,api',
             'driver',
             'agent',
+            'measure',
             'vendordata',
             'client',
         )
@@ -222,9 +229,7 @@ class InstalledTest(testscenarios.WithScenarios, base.BuildTestCase):
                 '-c',
                 IMPORT_PART,
                 json.dumps(PARTS[part]),
-                json.dumps(
-                    sorted(imports.of_part(part) - {'libvirt', 'psycopg'})
-                ),
+                json.dumps(sorted(imports.of_part(part) - {'libvirt'})),
                 cwd=self.dir,
             )
             self.assertEqual([], json.loads(missing.splitlines()[-1]))

@@ -145,6 +145,9 @@ _env_install_cloud() {
 }
 
 _env_install_project() {
+    # a build leaves it, and Python reads entry points of the current directory
+    # first
+    rm -rf "$ENV_TOP"/*.egg-info
     cd "$ENV_TOP" && SKIP_GENERATE_AUTHORS=1 SKIP_WRITE_GIT_CHANGELOG=1 \
         "$VENV/bin/python" -m pip install -q --no-deps \
         --no-build-isolation -e .

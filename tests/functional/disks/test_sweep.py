@@ -17,13 +17,13 @@ import time
 
 import ddt
 
+from diskplacer_measure.sweep import cells
+from diskplacer_measure.sweep import plan
+from diskplacer_measure.sweep.measure import outcome
+from diskplacer_measure.sweep.measure import workload
 from nova_diskplacer.disks.measure import fio
-from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import plan
-from nova_diskplacer.sweep.measure import outcome
-from nova_diskplacer.sweep.measure import workload
 from tests.functional.disks import base
-from tests.unit.nova_diskplacer.sweep import samples
+from tests.unit.diskplacer_measure.sweep import samples
 
 MIB = 4
 JOBS = 2

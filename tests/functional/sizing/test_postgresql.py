@@ -23,11 +23,11 @@ import sys
 import fixtures
 import testtools
 
+from diskplacer_measure.sizing.key_value import latencies
+from diskplacer_measure.sizing.key_value import load
+from diskplacer_measure.sizing.key_value import mixes
+from diskplacer_measure.sizing.key_value import postgresql
 from nova_diskplacer import exception
-from nova_diskplacer.sizing.key_value import latencies
-from nova_diskplacer.sizing.key_value import load
-from nova_diskplacer.sizing.key_value import mixes
-from nova_diskplacer.sizing.key_value import postgresql
 
 TABLE = 'diskplacer_key_value'
 

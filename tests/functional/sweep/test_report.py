@@ -17,9 +17,9 @@ import tempfile
 
 from oslotest import base
 
-from nova_diskplacer.sweep.report import contents
-from nova_diskplacer.sweep.report import page
-from tests.unit.nova_diskplacer.sweep import example
+from diskplacer_measure.report import contents
+from diskplacer_measure.report import page
+from tests.unit.diskplacer_measure.sweep import example
 from tools import browser
 
 WIDTHS = (1200, 400)

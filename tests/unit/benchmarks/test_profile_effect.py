@@ -16,10 +16,10 @@ import io
 import testtools
 
 import profile_effect
+from diskplacer_measure.sweep import plan
+from diskplacer_measure.sweep.measure import outcome
 from nova_diskplacer.profiles import catalogue
-from nova_diskplacer.sweep import plan
-from nova_diskplacer.sweep.measure import outcome
-from tests.unit.nova_diskplacer.sweep import example
+from tests.unit.diskplacer_measure.sweep import example
 from tools.testbed import commands
 
 READ = {'operation': 'read', 'jobs': 1}

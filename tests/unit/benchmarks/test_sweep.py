@@ -22,12 +22,12 @@ import testtools
 
 import _fidelity
 import sweep
+from diskplacer_measure.papers import judging
+from diskplacer_measure.report import contents
+from diskplacer_measure.sweep import cells
+from diskplacer_measure.sweep import results
 from nova_diskplacer.cmd import manage
-from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import results
-from nova_diskplacer.sweep.report import contents
-from nova_diskplacer.sweep.report import judging
-from tests.unit.nova_diskplacer.sweep import example
+from tests.unit.diskplacer_measure.sweep import example
 
 
 def made(run):

@@ -10,13 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The commands of diskplacer-manage, where modules are missing."""
+"""The commands of diskplacer-manage, those of other packages among them."""
 
 import os
 import subprocess
 import sys
+from importlib import metadata
 
 import testtools
+
+from nova_diskplacer.cmd import manage
 
 # Runs the command where modules are missing.
 _WITHOUT = """
@@ -40,13 +43,26 @@ def run(missing, *words):
     )
 
 
+class FurtherCommandsTest(testtools.TestCase):
+    def test_measurements_are_commands(self):
+        names = metadata.entry_points(group=manage.COMMANDS).names
+        self.assertEqual({'sizing', 'sweep'}, names)
+        text = manage.make_parser().format_help()
+        for name in names:
+            self.assertIn(f'\n    {name} ', text)
+
+    def test_only_what_is_asked_for_is_imported(self):
+        done = run('diskplacer_measure', 'profile', 'list')
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+
+
 class MissingTest(testtools.TestCase):
     """NumPy is not there, as where only the extra manage is installed."""
 
-    def assert_says_what_to_install(self, text):
+    def assert_says_what_to_install(self, text, part='measure'):
         self.assertIn('numpy', text)
-        self.assertIn('nova-diskplacer[agent]', text)
-        self.assertIn('package nova-diskplacer-agent', text)
+        self.assertIn(f'nova-diskplacer[{part}]', text)
+        self.assertIn(f'package nova-diskplacer-{part}', text)
 
     def test_command(self):
         words = ('sweep', 'run', 'UUID', '--results', 'x', '--help')
@@ -63,7 +79,7 @@ class MissingTest(testtools.TestCase):
     def test_command_of_hosts_with_the_agent(self):
         done = run('numpy', 'weights', 'check')
         self.assertEqual(1, done.returncode)
-        self.assert_says_what_to_install(done.stderr)
+        self.assert_says_what_to_install(done.stderr, 'agent')
 
     def test_help_of_all(self):
         done = run('numpy', '--help')

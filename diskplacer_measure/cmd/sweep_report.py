@@ -1,0 +1,268 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-manage sweep report and choose: what the results of a run tell.
+
+Both only read results, on any machine; choose may write a profile and change
+flavors.
+"""
+
+import argparse
+import collections.abc
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import textwrap
+import typing
+
+from oslo_config import cfg
+
+from diskplacer_measure.report import contents
+from diskplacer_measure.report import page
+from diskplacer_measure.sweep import choose
+from diskplacer_measure.sweep import choose_view
+from diskplacer_measure.sweep import model
+from diskplacer_measure.sweep import overlay
+from diskplacer_measure.sweep import results
+from diskplacer_measure.sweep import verdicts
+from nova_diskplacer import exception
+from nova_diskplacer import exit_status
+from nova_diskplacer.cmd import cloud
+from nova_diskplacer.cmd import profile as profile_command
+from nova_diskplacer.cmd import shell
+from nova_diskplacer.host import files
+from nova_diskplacer.profiles import catalogue
+
+# Characters of a line.
+_WIDTH = 79
+
+_Changed = tuple[catalogue.Profile, list[overlay.Change]]
+
+
+def register(commands: typing.Any) -> None:
+    """Add the commands to the subparsers of ``diskplacer-manage sweep``."""
+    command = shell.add_command(
+        commands,
+        'report',
+        _report,
+        'draw the results beside the claims of the papers',
+        'Draws the figures of the papers P0 and P3 with the results of a run, '
+        'and says of each claim of theirs that a sweep can judge whether it '
+        'is reproduced, refuted or not told apart, with the 95 % confidence '
+        'interval.',
+    )
+    command.add_argument('results', metavar='RESULTS')
+    command.add_argument(
+        '--output', metavar='FILE', help='write into this file'
+    )
+    command.add_argument('--format', choices=('html', 'json'), default='html')
+
+    command = shell.add_command(
+        commands,
+        'choose',
+        _choose,
+        'find the best shapes and settings of servers',
+        'Lists, for each workload, the shapes and settings of servers that '
+        'the results of a run do not tell apart from the best: for a server '
+        'alone, and for all servers of the host together. What is best for '
+        'one need not be best for the other.',
+    )
+    command.add_argument('results', metavar='RESULTS')
+    command.add_argument(
+        '--workload',
+        choices=sorted(verdicts.WORKLOADS),
+        help='the profile of the workload (default: all)',
+    )
+    command.add_argument(
+        '--objective',
+        choices=tuple(choose.OBJECTIVES),
+        default='host',
+        help='whose throughput profiles are written for: that of a server '
+        'alone, or of the host (default: %(default)s)',
+    )
+    command.add_argument(
+        '--profile-dir',
+        metavar='DIR',
+        help='write the profiles that the results change into this directory, '
+        'one of [diskplacer] profile_dirs, where they replace profiles of '
+        'the same names',
+    )
+    command.add_argument(
+        '--apply',
+        nargs='+',
+        default=[],
+        metavar='FLAVOR',
+        help='with --workload and --profile-dir: give flavors, by name or ID, '
+        'the profile; nothing is changed without --yes',
+    )
+    command.add_argument(
+        '--yes', action='store_true', help='change the flavors of --apply'
+    )
+    cloud.add_arguments(command)
+    shell.add_format(command)
+
+
+def _report(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    made = contents.make(results.read(args.results))
+    text = (
+        page.draw(made)
+        if args.format == 'html'
+        else json.dumps(contents.data(made), indent=2) + '\n'
+    )
+    if args.output:
+        with files.disk_errors(args.output):
+            files.replace(args.output, text, durable=False)
+    else:
+        sys.stdout.write(text)
+    return exit_status.OK
+
+
+def _choose(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    if args.apply and not (args.workload and args.profile_dir):
+        raise exception.DiskPlacerError(
+            '--apply needs --workload, which names the profile, and '
+            '--profile-dir, which it is written into'
+        )
+    if args.apply and args.format == 'json':
+        raise exception.DiskPlacerError(
+            '--apply shows changes of flavors, which --format json does not '
+            'have: must be without it'
+        )
+    run = results.read(args.results)
+    choices = [
+        choose.choose(run.results, workload, objective)
+        for workload in (
+            [args.workload] if args.workload else verdicts.WORKLOADS
+        )
+        for objective in choose.OBJECTIVES
+    ]
+    directories = list(conf.diskplacer.profile_dirs)
+    if args.profile_dir and args.profile_dir not in directories:
+        directories.append(args.profile_dir)
+    profiles = catalogue.load(directories)
+    changed = {
+        choice.workload: overlay.changed(
+            profiles.find(choice.workload), choice, run.header
+        )
+        for choice in choices
+        if choice.objective == args.objective
+    }
+    written = {name: its for name, its in changed.items() if its[1]}
+    found = []
+    if args.apply:
+        _check_optimum(choices, args)
+        found = cloud.flavors(cloud.connect(args), args.apply)
+    if args.profile_dir:
+        for profile, _ in written.values():
+            _write(args.profile_dir, profile)
+    if args.format == 'json':
+        _print_json(run, choices, written)
+    else:
+        _print(run, choices, written, args)
+    if args.apply:
+        profiles = catalogue.load(directories)
+        profile_command.apply(
+            found,
+            profiles.find(args.workload),
+            profiles,
+            conf.diskplacer_api.volume_type,
+            args.yes,
+        )
+    return exit_status.OK
+
+
+def _check_optimum(
+    choices: collections.abc.Iterable[choose.Choice], args: argparse.Namespace
+) -> None:
+    """Check that the results tell what flavors would get.
+
+    :raises DiskPlacerError: they tell no optimum.
+    """
+    for choice in choices:
+        if choice.objective == args.objective and not choice.claims_optimum:
+            raise exception.DiskPlacerError(
+                f'{args.results} tells no optimum of {args.workload} for '
+                f'{choose.OBJECTIVES[args.objective]}: diskplacer-manage '
+                'profile apply gives flavors the profile as it is'
+            )
+
+
+def _write(directory: str, profile: catalogue.Profile) -> None:
+    """Write a profile into a directory, if it can be read from there.
+
+    :raises DiskPlacerError: the directory cannot be written.
+    """
+    path = os.path.join(directory, f'{profile.name}.yaml')
+    text = catalogue.dump(profile)
+    with tempfile.TemporaryDirectory() as name:
+        trial = pathlib.Path(name, 'profile.yaml')
+        trial.write_text(text, encoding='utf-8')
+        catalogue.read(trial)
+    with files.disk_errors(path):
+        files.replace(path, text, durable=True)
+
+
+def _print_json(
+    run: results.Run,
+    choices: collections.abc.Iterable[choose.Choice],
+    written: collections.abc.Mapping[str, _Changed],
+) -> None:
+    shell.print_json(
+        {
+            'results': run.header.id,
+            'emulated': run.header.emulated,
+            'choices': [
+                choose_view.data(one, model.fit(one, run.header.data_mib))
+                for one in choices
+            ],
+            'profiles': {
+                name: [dataclasses.asdict(one) for one in changes]
+                for name, (_, changes) in written.items()
+            },
+        }
+    )
+
+
+def _print(
+    run: results.Run,
+    choices: collections.abc.Iterable[choose.Choice],
+    written: collections.abc.Mapping[str, _Changed],
+    args: argparse.Namespace,
+) -> None:
+    if run.header.emulated:
+        _say(contents.EMULATED + '\n')
+    for choice in choices:
+        _say(choose_view.title(choice))
+        if choice.compared:
+            columns, rows = choose_view.table(choice)
+            print(shell.make_table(columns, rows, long=columns[:1]))
+        _say(choose_view.conclusion(choice))
+        fitted = model.fit(choice, run.header.data_mib)
+        if fitted:
+            _say(choose_view.model_title(fitted))
+            print(shell.make_table(*choose_view.model_table(fitted)))
+        print()
+    for name, (_, changes) in written.items():
+        where = ' is written' if args.profile_dir else ', with --profile-dir'
+        print(f'Profile {name}{where}:')
+        for line in overlay.lines(changes):
+            print(f'  {line}')
+    if not written:
+        objective = choose.OBJECTIVES[args.objective]
+        print(f'No profile changes by what is best for {objective}.')
+
+
+def _say(text: str) -> None:
+    print(textwrap.fill(text, _WIDTH))

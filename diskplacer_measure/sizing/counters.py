@@ -1,0 +1,246 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Reads the counters of a running server, and compares two readings."""
+
+import dataclasses
+
+from diskplacer_measure.sizing import vcpu_threads
+from nova_diskplacer import exception
+from nova_diskplacer.host import libvirt_connection
+from nova_diskplacer.monitor import guest_counters
+
+VCPU_SECONDS = 'vcpu_seconds'
+VCPU_WAIT_SECONDS = 'vcpu_wait_seconds'
+MIGRATIONS = 'migrations'
+CACHE_REFERENCES = 'cache_references'
+CACHE_MISSES = 'cache_misses'
+DISK_READS = 'disk_reads'
+DISK_READ_BYTES = 'disk_read_bytes'
+DISK_WRITES = 'disk_writes'
+DISK_WRITE_BYTES = 'disk_write_bytes'
+MAJOR_FAULTS = 'major_faults'
+MEMORY_USED_BYTES = 'memory_used_bytes'
+MEMORY_UNUSED_BYTES = 'memory_unused_bytes'
+MEMORY_RSS_BYTES = 'memory_rss_bytes'
+
+#: What each counter is, in the order of output.
+TEXTS = {
+    VCPU_SECONDS: 'time that the vCPUs ran',
+    VCPU_WAIT_SECONDS: 'time that they waited for a CPU of the host',
+    MIGRATIONS: 'moves of their threads from one CPU to another',
+    CACHE_REFERENCES: 'accesses to the last-level cache (LLC loads of P1)',
+    CACHE_MISSES: 'accesses that it did not hold (LLC load misses of P1)',
+    DISK_READS: 'requests to read from disks',
+    DISK_READ_BYTES: 'bytes that they read',
+    DISK_WRITES: 'requests to write to disks',
+    DISK_WRITE_BYTES: 'bytes that they wrote',
+    MAJOR_FAULTS: 'page faults in the guest that waited for a disk',
+    MEMORY_USED_BYTES: 'memory that the guest cannot reclaim',
+    MEMORY_UNUSED_BYTES: 'memory that the guest uses for nothing',
+    MEMORY_RSS_BYTES: 'memory of the host that QEMU has',
+}
+
+#: Those that are no sums, but sizes at the end of a run.
+SIZES = (MEMORY_USED_BYTES, MEMORY_UNUSED_BYTES, MEMORY_RSS_BYTES)
+
+_KIB = 1024
+
+# One event of each vCPU, in nanoseconds.
+_OF_VCPUS = {VCPU_SECONDS: 'time', VCPU_WAIT_SECONDS: 'delay'}
+_PERF = (CACHE_REFERENCES, CACHE_MISSES)
+_OF_DISKS = {
+    DISK_READ_BYTES: 0,
+    DISK_WRITE_BYTES: 1,
+    DISK_READS: 2,
+    DISK_WRITES: 3,
+}
+
+_NO_PERF = (
+    'libvirt has no such perf event of the server: it takes a processor whose '
+    'cache events the host can count, [libvirt] enabled_perf_events = '
+    f'{", ".join(_PERF)} in nova.conf, and a hard reboot of the server'
+)
+_NO_DELAY = 'libvirt does not tell it: it needs libvirt 7.1 and schedstats'
+_NO_BALLOON = (
+    'the guest does not report it: it needs the driver of the balloon, and '
+    '[libvirt] mem_stats_period_seconds above 0 in nova.conf'
+)
+_NO_REPORT = (
+    'the guest reported nothing meanwhile: the run must take longer than '
+    '[libvirt] mem_stats_period_seconds in nova.conf'
+)
+_NO_DISKS = 'the server has no disk, or QEMU was busy'
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """Counters of a server since its start, by their names above.
+
+    ``run`` is libvirt's ID of the running domain. ``missing`` has the reason
+    for each counter that is not there. ``reported`` is the time in seconds of
+    the last report of the guest, None without one.
+    """
+
+    server: str
+    run: int
+    vcpus: int
+    memory_bytes: int
+    counters: dict[str, float]
+    missing: dict[str, str]
+    reported: int | None = None
+
+
+def read(uri: str, server: str, proc: str = '/proc') -> Reading:
+    """Read the counters of a running server.
+
+    :param server: UUID.
+    :raises SizingError: it does not run here, or libvirt-python is missing.
+    :raises HypervisorError: libvirt does not answer.
+    """
+    libvirt = libvirt_connection.import_libvirt()
+    if libvirt is None:
+        raise exception.SizingError(
+            'the counters of servers need libvirt-python'
+        )
+    wanted = (
+        libvirt.VIR_DOMAIN_STATS_BLOCK
+        | libvirt.VIR_DOMAIN_STATS_CPU_TOTAL
+        | libvirt.VIR_DOMAIN_STATS_BALLOON
+        | libvirt.VIR_DOMAIN_STATS_VCPU
+        | libvirt.VIR_DOMAIN_STATS_PERF
+    )
+    with libvirt_connection.connect(uri, 'read counters') as connection:
+        try:
+            domain = connection.lookupByUUIDString(server)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                raise
+            raise _not_running(server) from error
+        run = domain.ID()
+        if run < 0:
+            raise _not_running(server)
+        ((_, stats),) = connection.domainListGetStats([domain], wanted)
+    try:
+        moved: int | str = vcpu_threads.migrations(server, proc)
+    except (exception.SizingError, OSError) as error:
+        moved = str(error)
+    return parse(server, run, stats, moved)
+
+
+def parse(
+    server: str, run: int, stats: guest_counters.Stats, migrations: int | str
+) -> Reading:
+    """Return a reading of libvirt's statistics.
+
+    :param migrations: of the vCPUs' threads, or why they are not known.
+    :raises SizingError: libvirt does not tell the size of the server.
+    """
+    found: dict[str, float] = {}
+    missing = {}
+    guest = guest_counters.parse(stats)
+    vcpus, memory = stats.get('vcpu.current'), guest.resources.memory_bytes
+    if not vcpus or not memory:
+        raise exception.SizingError(
+            f'libvirt does not tell the vCPUs and memory of server {server}'
+        )
+    for name, key in _OF_VCPUS.items():
+        values = [
+            stats[f'vcpu.{number}.{key}']
+            for number in range(stats.get('vcpu.maximum', vcpus))
+            if f'vcpu.{number}.{key}' in stats
+        ]
+        if len(values) >= vcpus:
+            found[name] = sum(values) / 1e9
+        else:
+            missing[name] = _NO_DELAY
+    if isinstance(migrations, str):
+        missing[MIGRATIONS] = migrations
+    else:
+        found[MIGRATIONS] = migrations
+    for name in _PERF:
+        _put(found, missing, name, stats.get(f'perf.{name}'), _NO_PERF)
+    for name, column in _OF_DISKS.items():
+        values = [counters[column] for counters in guest.disks.values()]
+        _put(found, missing, name, sum(values) if values else None, _NO_DISKS)
+    faults = stats.get('balloon.major_fault')
+    _put(found, missing, MAJOR_FAULTS, faults, _NO_BALLOON)
+    used = guest.resources.memory_used_bytes
+    _put(found, missing, MEMORY_USED_BYTES, used, _NO_BALLOON)
+    for name, key in (
+        (MEMORY_UNUSED_BYTES, 'balloon.unused'),
+        (MEMORY_RSS_BYTES, 'balloon.rss'),
+    ):
+        size = stats.get(key)
+        size = None if size is None else size * _KIB
+        _put(found, missing, name, size, _NO_BALLOON)
+    return Reading(
+        server=server,
+        run=run,
+        vcpus=vcpus,
+        memory_bytes=memory,
+        counters=found,
+        missing=missing,
+        reported=stats.get('balloon.last-update'),
+    )
+
+
+def between(
+    before: Reading, after: Reading
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return what was counted from one reading to the other, and what not.
+
+    Sizes are those of the later reading.
+
+    :raises SizingError: the server was started anew, or changed its size.
+    """
+    if before.run != after.run:
+        raise exception.SizingError(
+            f'server {after.server} was started anew during the run'
+        )
+    for name in ('vcpus', 'memory_bytes'):
+        then, now = getattr(before, name), getattr(after, name)
+        if then != now:
+            raise exception.SizingError(
+                f'server {after.server} changed during the run: {name} from '
+                f'{then} to {now}'
+            )
+    missing = {**before.missing, **after.missing}
+    found = {}
+    for name, value in after.counters.items():
+        if name in SIZES:
+            found[name] = value
+        elif name == MAJOR_FAULTS and before.reported == after.reported:
+            missing[name] = _NO_REPORT
+        elif name in before.counters:
+            found[name] = value - before.counters[name]
+            if found[name] < 0:
+                del found[name]
+                missing[name] = 'it was reset during the run'
+    return found, missing
+
+
+def _put(
+    found: dict[str, float],
+    missing: dict[str, str],
+    name: str,
+    value: float | None,
+    reason: str,
+) -> None:
+    if value is None:
+        missing[name] = reason
+    else:
+        found[name] = value
+
+
+def _not_running(server: str) -> exception.SizingError:
+    return exception.SizingError(f'server {server} does not run on this host')

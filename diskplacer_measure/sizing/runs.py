@@ -1,0 +1,141 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Makes runs of a load, and counts what a server does meanwhile."""
+
+import collections.abc
+import dataclasses
+import datetime
+import json
+import os
+import random
+import socket
+import subprocess  # noqa: S404
+import time
+import typing
+
+from diskplacer_measure.sizing import counters
+from diskplacer_measure.sizing import samples
+from nova_diskplacer import exception
+
+Load = collections.abc.Callable[[], 'Done']
+Read = collections.abc.Callable[[], counters.Reading]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run to make: by itself, or one of the two of a block."""
+
+    block: int | None = None
+    vcpus_are: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """The result of a load; ``about`` is the JSON object that it printed."""
+
+    seconds: float
+    about: dict[str, typing.Any]
+
+
+def plan(
+    count: int, in_blocks: bool, first: int, source: random.Random
+) -> list[Run]:
+    """Return the runs to make, in order.
+
+    :param count: of runs, or of blocks of a pinned and a floating run, each in
+        random order.
+    :param first: the number of the first block.
+    """
+    if not in_blocks:
+        return [Run()] * count
+    found = []
+    for block in range(first, first + count):
+        kinds = [samples.PINNED, samples.FLOATING]
+        source.shuffle(kinds)
+        found += [Run(block, kind) for kind in kinds]
+    return found
+
+
+def next_block(made: collections.abc.Iterable[samples.Sample]) -> int:
+    """Return a number that no block of a file has."""
+    return 1 + max(
+        (one.block for one in made if one.block is not None), default=0
+    )
+
+
+def make(run: Run, load: Load, read: Read) -> samples.Sample:
+    """Make a run, and return what was counted of the server.
+
+    :raises DiskPlacerError: the load fails, or the server does not run all the
+        time.
+    """
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
+    before = read()
+    done = load()
+    now = read()
+    counted, missing = counters.between(before, now)
+    return samples.Sample(
+        started=started,
+        host=socket.gethostname(),
+        kernel=os.uname().release,
+        server=now.server,
+        vcpus=now.vcpus,
+        memory_bytes=now.memory_bytes,
+        seconds=done.seconds,
+        counters=counted,
+        missing=missing,
+        block=run.block,
+        vcpus_are=run.vcpus_are,
+        load=done.about,
+    )
+
+
+def execute(command: collections.abc.Sequence[str]) -> Done:
+    """Run a command; its errors go to those of this process.
+
+    :raises SizingError: it cannot be run, or fails.
+    """
+    begun = time.perf_counter()
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, stdout=subprocess.PIPE, text=True, check=False
+        )
+    except OSError as error:
+        raise exception.SizingError(
+            f'{command[0]}: {error.strerror}'
+        ) from error
+    if done.returncode:
+        raise exception.SizingError(
+            f'{" ".join(command)}: ended with {done.returncode}'
+        )
+    return parse(done.stdout, time.perf_counter() - begun)
+
+
+def parse(text: str, seconds: float) -> Done:
+    """Return what a command did.
+
+    If it printed a JSON object with a number ``seconds``, that is the running
+    time, and the object is about the load.
+
+    :param seconds: how long the command took.
+    """
+    try:
+        about = json.loads(text)
+        # the file of runs cannot hold what is not finite
+        json.dumps(about, allow_nan=False)
+        own = about['seconds']
+    except (KeyError, TypeError, ValueError):
+        return Done(seconds, {})
+    if isinstance(own, bool) or not isinstance(own, (int, float)) or own <= 0:
+        return Done(seconds, {})
+    return Done(float(own), about)

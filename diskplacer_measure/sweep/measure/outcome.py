@@ -1,0 +1,117 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The result of a cell, from what its machines have measured."""
+
+import collections.abc
+import datetime
+import statistics
+
+from diskplacer_measure.sweep import cells
+from diskplacer_measure.sweep import plan
+from diskplacer_measure.sweep.measure import workload
+
+#: The problem of a cell whose speed the processors bound; to repeat it would
+#: not help.
+CPU_BOUND = 'bound by the CPU'
+
+# Share of the time of processors, or of threads, that leaves nothing to spare.
+# Processors that wait for I/O could compute.
+_BUSY = 0.95
+
+
+def combine(
+    item: plan.Item,
+    machines: collections.abc.Sequence[workload.Measured],
+    host_cpu: dict[str, float],
+) -> cells.Result:
+    """Return the result of a cell, with a problem if the CPU bound it.
+
+    :param machines: what each server measured, or bare metal; they began
+        together.
+    :param host_cpu: shares of the host's processor time meanwhile.
+    """
+    seconds = max(max(one.ms) for one in machines) / 1000
+    threads = [
+        (kib * 1024 / 1e6, ms / 1000)
+        for one in machines
+        for kib, ms in zip(one.kib, one.ms, strict=True)
+    ]
+    megabytes = sum(size for size, _ in threads)
+    moved = [sum(one.kib) for one in machines]
+    executing = statistics.fmean(
+        (one.executing for one in machines), [len(one.ms) for one in machines]
+    )
+    cpu = {
+        name: statistics.fmean(one.cpu[name] for one in machines)
+        for name in machines[0].cpu
+    }
+    return cells.Result(
+        cell=item.cell,
+        repetition=item.repetition,
+        began=_iso(min(one.began for one in machines)),
+        seconds=seconds,
+        mbps=megabytes / seconds,
+        rates=tuple(size / took for size, took in threads),
+        latency_ms=statistics.fmean(
+            (one.latency_us for one in machines), moved
+        )
+        / 1000,
+        serving=executing,
+        waiting=1 - executing,
+        context_switches=sum(one.switches for one in machines) / seconds,
+        cpu=cpu,
+        host_cpu=host_cpu,
+        problem=CPU_BOUND
+        if executing > _BUSY
+        or any(map(is_busy, (host_cpu, *(one.cpu for one in machines))))
+        else '',
+    )
+
+
+def failed(item: plan.Item, began: float, problem: str) -> cells.Result:
+    """Return a result without figures.
+
+    :param began: in seconds since the epoch.
+    """
+    return cells.Result(
+        item.cell,
+        item.repetition,
+        _iso(began),
+        seconds=0.0,
+        mbps=0.0,
+        rates=(),
+        latency_ms=0.0,
+        serving=0.0,
+        waiting=0.0,
+        context_switches=0.0,
+        cpu={},
+        host_cpu={},
+        problem=problem,
+    )
+
+
+def is_final(result: cells.Result) -> bool:
+    """Return whether a cell need not be repeated."""
+    return result.problem in ('', CPU_BOUND)
+
+
+def is_busy(shares: dict[str, float]) -> bool:
+    """Return whether the processors of a machine had nothing to spare."""
+    busy = sum(shares.get(name, 0.0) for name in ('user', 'system', 'steal'))
+    return busy > _BUSY
+
+
+def _iso(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(
+        timespec='seconds'
+    )
