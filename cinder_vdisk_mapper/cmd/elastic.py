@@ -39,8 +39,8 @@ from nova_diskplacer.monitor import elastic_status
 from nova_diskplacer.monitor import status_socket
 
 
-def register(commands: Any) -> None:
-    """Add ``run`` and ``move`` to ``diskplacer-manage elastic``."""
+def register_run(commands: Any) -> None:
+    """Add ``run`` to the commands of ``diskplacer-manage elastic``."""
     _add(
         commands,
         'run',
@@ -50,6 +50,10 @@ def register(commands: Any) -> None:
         'step, until it is stopped: a step that is under way then is taken '
         'back. Runs beside cinder-volume, as a service.',
     )
+
+
+def register_move(commands: Any) -> None:
+    """Add ``move`` to the commands of ``diskplacer-manage elastic``."""
     command = _add(
         commands,
         'move',

@@ -15,15 +15,16 @@
 import argparse
 import dataclasses
 import os
+from importlib import metadata
 from typing import Any
 
 from oslo_config import cfg
-from stevedore import extension
 
 from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import measure
+from nova_diskplacer.cmd import plugins
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
@@ -147,9 +148,9 @@ def register(subparsers: Any) -> None:
 
     measure.register(commands)
 
-    # a further command may set args.configure to read another configuration
-    for found in extension.ExtensionManager(COMMANDS):
-        found.plugin(commands)
+    # it may set args.configure to read another configuration
+    for further in metadata.entry_points(group=COMMANDS):
+        plugins.add(commands, further)
 
 
 def _add_fstab(command: argparse.ArgumentParser) -> None:

@@ -18,16 +18,17 @@ Entry points add the commands that move vdisks.
 import argparse
 import collections.abc
 import dataclasses
+from importlib import metadata
 from typing import Any
 
 from oslo_config import cfg
-from stevedore import extension
 
 from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import elastic_simulation
+from nova_diskplacer.cmd import plugins
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
@@ -97,8 +98,8 @@ def register(subparsers: Any) -> None:
         metavar='DISKS',
         help='number of disks',
     )
-    for found in extension.ExtensionManager(COMMANDS):
-        found.plugin(commands)
+    for further in metadata.entry_points(group=COMMANDS):
+        plugins.add(commands, further)
 
 
 def _add_volume(command: argparse.ArgumentParser) -> None:

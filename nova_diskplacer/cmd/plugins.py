@@ -24,6 +24,7 @@ from nova_diskplacer import exception
 
 # The extra and the Debian package with what a package needs.
 _NEEDS = {
+    'cinder_vdisk_mapper': ('driver', 'cinder-vdisk-mapper'),
     'diskplacer_measure': ('measure', 'nova-diskplacer-measure'),
     'nova_diskplacer': ('agent', 'nova-diskplacer-agent'),
 }

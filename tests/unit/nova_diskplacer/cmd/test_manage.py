@@ -64,6 +64,16 @@ class MissingTest(testtools.TestCase):
         self.assertIn(f'nova-diskplacer[{part}]', text)
         self.assertIn(f'package nova-diskplacer-{part}', text)
 
+    def test_commands_of_the_driver(self):
+        for words in (('disk', 'audit'), ('elastic', 'run')):
+            done = run('oslo_db', *words)
+            self.assertEqual((1, ''), (done.returncode, done.stdout))
+            self.assertIn('oslo_db', done.stderr)
+            self.assertIn('nova-diskplacer[driver]', done.stderr)
+            self.assertIn('package cinder-vdisk-mapper', done.stderr)
+        done = run('oslo_db', 'disk', '--help')
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+
     def test_command(self):
         words = ('sweep', 'run', 'UUID', '--results', 'x', '--help')
         done = run('numpy', *words)
