@@ -105,6 +105,7 @@ class Binder:
                 # whole vdisk read as zeros
                 self._create(found, request)
                 with locks.hold(f'disk-{found}'):
+                    self._disown(found, request)
                     if not self.operations.reserve(found):
                         raise errors.BindingError(
                             f'the vdisks on disk {found} and the claims of '
@@ -131,6 +132,14 @@ class Binder:
                     self._create(chosen, request)
                 return chosen
             return self._bind_unclaimed(request, disks, claims, counts)
+
+    def _disown(self, disk: str, request: BindRequest) -> None:
+        """Have a vdisk that was bound for another server fill no claim."""
+        _, vdisk = self.operations.backend.find_vdisk(disk, request.name)
+        if vdisk.server_id not in (None, request.bound_for):
+            self.operations.backend.rename(
+                disk, request.name, request.name, request.volume_id
+            )
 
     def move(
         self,

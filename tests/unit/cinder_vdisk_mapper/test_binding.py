@@ -249,6 +249,16 @@ class BindTestCase(BindingTestCase):
                 self.binder.bind(request('1', 10, who, boot_time=boot_time)),
             )
 
+    def test_a_killed_attachment_to_another_server(self):
+        """Its vdisk does not fill the claim of that server any more."""
+        self.placement.claim('other', {'a': 10})
+        before = request('1', 10, server('other', vdisks=1, vdisk_gb=10))
+        self.assertEqual('a', self.binder.bind(before))
+        self.assertEqual(0, self.reserved()['a'])
+        now = request('1', 10, server(vdisks=1, vdisk_gb=10))
+        self.assertEqual('a', self.binder.bind(now))
+        self.assertEqual(10, self.reserved()['a'])
+
     def test_claimed_disk_that_refuses(self):
         self.placement.claim('server', {'a': 10})
         self.backend.full = {'a'}
