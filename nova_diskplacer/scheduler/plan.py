@@ -30,9 +30,6 @@ from nova_diskplacer.placement.client import Resources
 #: Media by their number in an array; 0 is a disk that may not be used.
 MEDIA = {constants.HDD: 1, constants.SSD: 2}
 
-# More GiB than any disk has.
-_MOST = np.iinfo(np.int64).max
-
 #: NUMA node of a disk that does not report one.
 NO_NODE = -1
 
@@ -235,7 +232,8 @@ class DiskPlan:
             rows = np.flatnonzero(fits & (left_gb >= size_gb).any(axis=1))
             room = left_gb[rows]
             # the disk with the least room of those that have enough
-            at = np.where(room >= size_gb, room, _MOST).argmin(axis=1)
+            most = np.iinfo(room.dtype).max
+            at = np.where(room >= size_gb, room, most).argmin(axis=1)
             left_gb[rows, at] -= size_gb
             fits[:] = False
             fits[rows] = True

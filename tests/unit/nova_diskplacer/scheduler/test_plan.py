@@ -27,8 +27,11 @@ SSD = 2
 
 
 def capacity(hosts, medium=1):
-    """Return the free capacity of hosts, by the GiB of their disks."""
-    free_gb = np.array(hosts)
+    """Return the free capacity of hosts, by the GiB of their disks.
+
+    The integers are as wide as those of the cache.
+    """
+    free_gb = np.array(hosts, dtype=np.int32)
     return plan.FreeCapacity(
         free_gb=free_gb,
         free_mbps=np.zeros_like(free_gb),
