@@ -43,6 +43,7 @@ import numpy as np
 
 from nova_diskplacer.mapping import base
 from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.scheduler import decision_log
 from nova_diskplacer.scheduler import numa_alignment
 from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler import pending_claims
@@ -129,6 +130,14 @@ class FilterRun:
             return True
         choice = self._choose_for_claim(host, index)
         self._next = index, choice
+        if choice is None:
+            decision_log.log_skip(
+                self.server_id,
+                self.plan,
+                self.cache,
+                host,
+                int(self.rows[index]),
+            )
         return choice is not None
 
     def choose(self, host: typing.Any, index: int) -> HostChoice:
@@ -146,6 +155,21 @@ class FilterRun:
         """Keep the last choice pending as long as Nova keeps the candidate."""
         if self._pending_claim is not None and not self.is_claimed:
             self._pending_claim.track(candidate)
+
+    def log(self, host: typing.Any, index: int, choice: HostChoice) -> None:
+        """Log the disks of the candidate that Nova takes of a host."""
+        if not decision_log.is_enabled():
+            return
+        decision_log.log_choice(
+            self.server_id,
+            host,
+            'alternate' if self.is_claimed else f'try {self._tries[index]}',
+            self.plan,
+            choice.free,
+            choice.counts,
+            float(self.choice.scores[index]),
+            float(self.pressures[index]),
+        )
 
     def _filter_choice(self, index: int) -> HostChoice:
         free = self.cache.free_capacity(self.rows[[index]])
@@ -185,17 +209,18 @@ class FilterRun:
                 )
                 order = self._disk_order(free, index)
                 free = free.reorder_disks(order)
+                compared = free
                 if self._tries[index] > 1:
                     # all requests would prefer the same disks again
-                    free = dataclasses.replace(
+                    compared = dataclasses.replace(
                         free, load=np.zeros_like(free.load)
                     )
                 release = None
                 if self.alignment is None:
-                    choice = self.plan.choose(free)
+                    choice = self.plan.choose(compared)
                 else:
                     choice, release = self.alignment.choose_for_claim(
-                        free, host, pending=True
+                        compared, host, pending=True
                     )
                 if choice.fits[0]:
                     counts = choice.counts[0]
@@ -283,6 +308,7 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
         choice = self.run.choose(self._host, self.host_index)
         candidate = self._add_disks(self.without_disks[0], choice)
         self.run.track(candidate)
+        self.run.log(self._host, self.host_index, choice)
         return candidate
 
     def _add_disks(

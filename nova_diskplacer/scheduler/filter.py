@@ -41,6 +41,7 @@ from nova_diskplacer.mapping import base
 from nova_diskplacer.placement import traits
 from nova_diskplacer.scheduler import boot_volumes
 from nova_diskplacer.scheduler import candidates
+from nova_diskplacer.scheduler import decision_log
 from nova_diskplacer.scheduler import filter_order
 from nova_diskplacer.scheduler import nova_internals
 from nova_diskplacer.scheduler import numa_alignment
@@ -135,10 +136,12 @@ def _place(
         choice = disk_request.choose(spec, plan, cache, rows)
     else:
         choice = choose()
+    include_pending = True
     if not choice.fits.any() and not only_alternates:
         if _update_hosts_with_room(cache, request, reporting, rows):
             choice = choose()
         if not choice.fits.any() and cache.has_pending:
+            include_pending = False
             choice = choose(include_pending=False)
     run = state.last_run = candidates.FilterRun(
         spec.instance_uuid,
@@ -158,6 +161,15 @@ def _place(
         passed.append(host)
     if only_alternates:
         return passed
+    decision_log.log_rejections(
+        spec.instance_uuid,
+        plan,
+        cache,
+        hosts,
+        allowed,
+        passed,
+        include_pending=include_pending,
+    )
     if not passed:
         free = cache.free_capacity(rows, include_pending=False)
         _log_rejection(spec, plan, free, len(allowed) - len(reporting))

@@ -26,6 +26,7 @@ from nova.scheduler import filters
 from nova.scheduler import utils
 
 from nova_diskplacer import exception
+from nova_diskplacer.scheduler import decision_log
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
 
@@ -59,4 +60,10 @@ class DiskRoomFilter(filters.BaseHostFilter):
         rows = cache.rows(host.uuid for host in allowed)
         known = np.flatnonzero(rows >= 0)
         fits = disk_request.choose(spec_obj, plan, cache, rows[known]).fits
-        return [allowed[index] for index in known[fits].tolist()] or hosts
+        passed = [allowed[index] for index in known[fits].tolist()]
+        if not passed:
+            return hosts
+        decision_log.log_rejections(
+            spec_obj.instance_uuid, plan, cache, hosts, allowed, passed
+        )
+        return passed

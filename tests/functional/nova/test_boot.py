@@ -16,6 +16,7 @@ import itertools
 
 from nova.tests.functional.api import client
 
+from nova_diskplacer.scheduler import decision_log
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
 from tests.functional.nova import base
@@ -94,6 +95,85 @@ class BootTestCase(base.CloudTestCase):
         # as if a second had passed since the last look
         report_listener.get_cache()._next_room_query = float('-inf')
         self.assert_claims(self.boot(flavor), [1000] * 6)
+
+
+class DecisionLogTestCase(base.CloudTestCase):
+    """nova-scheduler's log tells why disks are chosen and hosts rejected."""
+
+    def logged(self, boot, flavor):
+        """Boot a server; return it, and the debug lines meanwhile."""
+        with self.assertLogs(decision_log.LOG.logger, 'DEBUG') as logs:
+            server = boot(flavor)
+        return server, [record.getMessage() for record in logs.records]
+
+    def test_chosen_disks_and_rejected_hosts(self):
+        for disk in self.hosts['host1'].disks.values():
+            disk.medium = 'ssd'
+        self.hosts['host2'].reporting = False
+        self.report()
+        flavor = self.flavor(
+            vdisks=2, vdisk_gb=100, vdisk_mbps=20, media='hdd'
+        )
+        server, lines = self.logged(self.boot, flavor)
+        self.assertEqual('host0', self.host_of(server).name)
+        claimed = self.assert_claims(server, [100] * 2, [20] * 2)
+        id_ = server['id']
+        self.assertEqual(4, len(lines), lines)
+        self.assertEqual(
+            f'2 of 3 hosts are rejected for server {id_}: no fresh report '
+            'from diskplacer-agent: 1, too few disks with the medium: 1',
+            self.ordered(lines[0]),
+        )
+        self.assertEqual(
+            [
+                f'Host host1 is rejected for server {id_}: too few disks with '
+                'the medium (0 disks that may be used)',
+                f'Host host2 is rejected for server {id_}: no fresh report '
+                'from diskplacer-agent',
+            ],
+            sorted(lines[1:3]),
+        )
+        self.assertIn(
+            f'Server {id_} is to claim disks of host host0 (try 1): ', lines[3]
+        )
+        for disk in claimed:
+            self.assertIn(
+                f'{disk} (100 {base.GB}, 20 {base.MBPS}, load 0.0000)',
+                lines[3],
+            )
+        self.assertIn(
+            'Weight 1000.0000 = 1000 x score 1.0000 (round_robin) - '
+            '1 x pressure 0.0000',
+            lines[3],
+        )
+
+    def ordered(self, summary):
+        """Return a summary with its reasons, of one host each, in order."""
+        start, _, reasons = summary.partition(': ')
+        return f'{start}: ' + ', '.join(sorted(reasons.split(', ')))
+
+    def test_a_refused_server(self):
+        self.report()
+        server, lines = self.logged(
+            self.refuse, self.flavor(vdisks=1, vdisk_gb=1001)
+        )
+        self.assertEqual(4, len(lines), lines)
+        self.assertEqual(
+            f'3 of 3 hosts are rejected for server {server["id"]}: not '
+            'enough free GiB: 3',
+            lines[0],
+        )
+        for line in lines[1:]:
+            self.assertIn(
+                '(6000 GiB on 6 disks, at most 1000 on one)',
+                line,
+            )
+
+    def test_nothing_at_info(self):
+        self.report()
+        with self.assertNoLogs(decision_log.LOG.logger, 'INFO'):
+            self.boot(self.flavor(vdisks=1, vdisk_gb=10))
+            self.refuse(self.flavor(vdisks=1, vdisk_gb=1001))
 
 
 class ConflictTestCase(base.CloudTestCase):
