@@ -27,6 +27,7 @@ from oslo_log import log as logging
 from cinder_vdisk_mapper import bind_failures
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import event_log
 from cinder_vdisk_mapper import export
 from cinder_vdisk_mapper import handover
 from cinder_vdisk_mapper import linking
@@ -102,7 +103,8 @@ class Connections:
         else:
             disk = binder.bind(request)
             update = naming.bound_to(disk)
-            LOG.info('Volume %s is bound to disk %s', volume.id, disk)
+            server = request.server
+            event_log.log_bound(volume, server.uuid if server else None, disk)
         self._activate(disk, volume)
         if not here:
             path = self.operations.backend.device_path(

@@ -44,6 +44,7 @@ from cinder_vdisk_mapper import cinder_internals
 from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import encryption
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import event_log
 from cinder_vdisk_mapper import groups
 from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper import locations
@@ -65,6 +66,7 @@ from cinder_vdisk_mapper.striping.operations import StripeOperations
 from nova_diskplacer import exception
 from nova_diskplacer import internals
 from nova_diskplacer.disks import discover
+from nova_diskplacer.host import log_once
 from nova_diskplacer.placement import client as placement_client
 
 LOG = logging.getLogger(__name__)
@@ -110,6 +112,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
         super().__init__(*args, **kwargs)
         self.configuration.append_config_values(conf.OPTS)
         self._unclaimed_gb: dict[str, int] = {}
+        self._stats_log = log_once.ChangeLogger(LOG)
 
     @staticmethod
     def get_driver_options() -> list[Any]:
@@ -206,8 +209,12 @@ class VDiskMapperDriver(driver.VolumeDriver):
             # Cinder does not own a vdisk that it failed to manage
             self._managed.release_vdisk(volume)
         else:
+            name = naming.volume(volume)
             location = linking.where(self.backend, volume)
-            self.operations.delete_everywhere(location, naming.volume(volume))
+            vdisk = event_log.find(self.backend, location, name)
+            self.operations.delete_everywhere(location, name)
+            if location and vdisk:
+                event_log.log_deleted(volume, vdisk, location)
 
     @errors.as_driver_error()
     def extend_volume(self, volume: Volume, new_size: int) -> None:
@@ -257,6 +264,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
         self.operations.clone(
             disk, source, naming.volume(volume), volume.id, volume.size
         )
+        event_log.log_bound(volume, None, disk)
         return naming.bound_to(disk)
 
     # Snapshots, on the disk of their volume
@@ -595,8 +603,11 @@ class VDiskMapperDriver(driver.VolumeDriver):
                     root = provider.root
                     self._unclaimed_gb = self.placement.free_gb(root)
                     break
+            self._stats_log.clear('claims')
         except exception.DiskPlacerError as error:
-            LOG.warning('The claims of servers are unknown: %s', error)
+            self._stats_log.log(
+                'claims', 'The claims of servers are unknown: %s', error
+            )
         return self._unclaimed_gb
 
     def _disks(self) -> list[discover.Disk]:

@@ -83,9 +83,12 @@ def hand_over(
         volume.service_uuid = service.uuid
         volume.save()
     LOG.info(
-        'Volume %s is handed over from %s to %s for server %s',
+        'Volume %s of %s GiB is handed over from %s (disk %s) to %s for '
+        'server %s',
         volume.id,
+        volume.size,
         before,
+        disk or 'none',
         target,
         request.server.uuid,
     )

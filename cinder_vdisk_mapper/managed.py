@@ -32,6 +32,7 @@ from cinder.volume import volume_types
 from cinder.volume import volume_utils
 
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import event_log
 from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import naming
@@ -78,6 +79,7 @@ class ManagedVDisks:
         """Make a vdisk a volume of whole GiB, allocated and reserved."""
         disk, vdisk = self._checked(existing_ref, naming.volume(volume))
         self._manage(disk, vdisk, naming.volume(volume), volume.id)
+        event_log.log_bound(volume, None, disk.uuid)
         return naming.bound_to(disk.uuid)
 
     def unmanage(self, volume: Volume) -> None:

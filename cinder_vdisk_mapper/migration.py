@@ -33,6 +33,7 @@ from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import event_log
 from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
@@ -250,7 +251,11 @@ class Migration:
                 volume.volume_type, self.default_mapping
             ),
         )
+        backend = self.operations.backend
+        vdisk = event_log.find(backend, disk, request.name)
         binder = Binder(self.operations, media)
         binder.move(
             request, disk, functools.partial(linking.save_disk, volume)
         )
+        target = volume.provider_location or ''
+        event_log.log_moved(volume, vdisk, volume.size, disk, target)

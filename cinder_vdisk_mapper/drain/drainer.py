@@ -21,6 +21,7 @@ import uuid as uuid_
 
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import event_log
 from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.drain import mover
@@ -173,6 +174,7 @@ class Drainer:
         except exception.DiskPlacerError:
             self._try_take_back(move)
             raise
+        event_log.log_moved(volume, vdisk, vdisk.size_gb, uuid, target)
 
     def _take_back(
         self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str

@@ -19,6 +19,7 @@ from typing import Any
 from cinder import objects
 
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import event_log
 from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
@@ -225,6 +226,13 @@ class LegMove:
             backend.end_move(new, name, self.volume.size)
             backend.settle_legs(new, name, old)
         self._remove(step.source)
+        event_log.log_moved(
+            self.volume,
+            event_log.find(backend, step.target, name),
+            self._moved_gb,
+            step.source,
+            step.target,
+        )
 
     def _undo(self) -> None:
         step, (old, name, _) = self._step, self._locations

@@ -152,7 +152,7 @@ class Executor:
                 total=size_bytes,
             )
             self._write(progress)
-            LOG.info('Moving %s to %s.', vdisk, ','.join(location))
+            LOG.debug('Moving %s to %s.', vdisk, ','.join(location))
             reason = self._move(progress)
             if not reason:
                 outcome = progress.now(state=progress_.DONE, done=size_bytes)
@@ -166,6 +166,7 @@ class Executor:
 
     def _move(self, progress: progress_.Progress) -> str:
         """Move legs; returns why that failed, '' if it did not."""
+        unwritten = log_once.ChangeLogger(LOG)
 
         def report(done: int, total: int) -> None:
             if time.monotonic() - self._written < _PROGRESS_PAUSE:
@@ -173,7 +174,7 @@ class Executor:
             try:
                 self._write(progress.now(done=done, total=total))
             except exception.DiskError as error:
-                LOG.warning('The progress is not written: %s', error)
+                unwritten.log('', 'The progress is not written: %s', error)
 
         try:
             self._mover.move(
@@ -190,7 +191,6 @@ class Executor:
             # of Cinder or its database: the next step may succeed
             LOG.exception('%s was not moved.', progress.vdisk)
             return f'{type(error).__name__}: {error}'
-        LOG.info('%s is at %s.', progress.vdisk, ','.join(progress.location))
         return ''
 
     def _must_stop(self, vdisk: str) -> bool:

@@ -26,6 +26,7 @@ from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import driver
 from cinder_vdisk_mapper import nova_api
+from nova_diskplacer import exception
 from nova_diskplacer import internals
 from nova_diskplacer import mapping
 from nova_diskplacer.exception import DiskError
@@ -225,9 +226,14 @@ class VolumeTestCase(DriverTestCase):
             ('volume-id', 'id', 'server', 10),
             (vdisk.name, vdisk.volume_id, vdisk.server_id, vdisk.size_gb),
         )
+        self.assertEqual(
+            'Volume id of 10 GiB is bound to disk a for server server\n',
+            self.log.output,
+        )
 
     def test_bound_for_nobody(self):
         self.assertEqual('a', self.export(volume()))
+        self.assertIn('is bound to disk a for no server', self.log.output)
         (vdisk,) = self.driver.backend.known['a'].vdisks
         self.assertIsNone(vdisk.server_id)
         self.get.assert_not_called()
@@ -245,6 +251,7 @@ class VolumeTestCase(DriverTestCase):
         what = volume(volume_attachment=[attachment('server')])
         what.provider_location = self.export(what)
         self.assertIsNone(self.export(what))
+        self.assertEqual(1, self.log.output.count('is bound to'))
 
     def test_server_of_another_project(self):
         for disk in (None, 'a'):
@@ -363,6 +370,39 @@ class VolumeTestCase(DriverTestCase):
         )
         # unless the disk has been forgotten
         self.driver.delete_volume(volume(provider_location='elsewhere'))
+
+    def test_claims_that_are_unknown_are_logged_once(self):
+        answer = self.placement.free_gb
+        for _ in range(2):
+            self.placement.free_gb = mock.Mock(
+                side_effect=exception.PlacementError('no answer')
+            )
+            for _ in range(3):
+                self.driver._read_unclaimed(self.disks)
+            self.placement.free_gb = answer
+            self.driver._read_unclaimed(self.disks)
+        self.assertEqual(
+            2, self.log.output.count('claims of servers are unknown')
+        )
+
+    def test_a_deletion_is_logged_once(self):
+        what = volume(volume_attachment=[attachment('server')])
+        what.provider_location = self.export(what)
+        for _ in range(2):
+            self.driver.delete_volume(what)
+        self.driver.delete_volume(volume())
+        deleted = [
+            line
+            for line in self.log.output.splitlines()
+            if 'is deleted' in line
+        ]
+        self.assertEqual(
+            [
+                'Volume id of 10 GiB is deleted from disk a, where it was for '
+                'server server'
+            ],
+            deleted,
+        )
 
     def test_delete_beside_a_disk_that_hangs(self):
         # as the last look has seen it

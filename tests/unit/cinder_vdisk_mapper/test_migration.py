@@ -89,6 +89,10 @@ class MigrateTestCase(MigrationTestCase):
         self.assertEqual((True, naming.bound_to('b')), self.migrate())
         self.volume.save.assert_called_once_with()
         self.assertMoved()
+        self.assertIn(
+            '10 GiB of volume id have moved from disk a to disk b for ',
+            self.log.output,
+        )
 
     def test_its_link_follows(self):
         self.driver.backend.link('a', 'volume-id')

@@ -79,7 +79,8 @@ class DrainerTestCase(testtools.TestCase):
         }
         found = mock.Mock(items=tuple(items.values()))
         found.volumes = {
-            name: mock.Mock(provider_location=uuid) for name in items
+            name: mock.Mock(provider_location=uuid, id=name[-1])
+            for name in items
         }
         refused = {
             name: item.refusal for name, item in items.items() if item.refusal
@@ -123,7 +124,16 @@ class DrainerTestCase(testtools.TestCase):
 
     def test_all_move(self):
         self.change(3, begun=C)
+        log = self.useFixture(fixtures.FakeLogger())
         self.assertEqual({}, self.drainer.drain(A))
+        self.assertEqual(
+            [
+                f'1 GiB of volume {number} have moved from disk {A} to disk '
+                f'{disk} for no server'
+                for number, disk in ((3, C), (1, B), (2, B))
+            ],
+            log.output.splitlines(),
+        )
         # first what was begun
         self.assertEqual(
             [('volume-3', C), ('volume-1', B), ('volume-2', B)], self.moved

@@ -109,6 +109,7 @@ class DecideTestCase(testtools.TestCase):
         backend = self.operations.backend
         backend.disk = self.disks.get
         backend.check_disk = self.check_disk
+        self.operations.striping.disk = self.disks.get
         for name in ('complete_legs', 'end_move', 'settle_legs'):
             setattr(
                 self.operations.striping,
@@ -151,10 +152,19 @@ class DecideTestCase(testtools.TestCase):
         self.disks[uuid] = disks.make_disk(uuid, health='missing')
 
     def test_locks(self):
+        self.disks['b'] = disks.make_disk(
+            'b', held=[VDisk('volume-1', '1', 's', 1)], mbps=SSD_MBPS
+        )
+        log = self.useFixture(fixtures.FakeLogger())
         self.move.decide()
         self.move.finish()
         self.assertEqual(
             ['complete_legs', 'save', 'end_move', 'settle_legs'], self.done
+        )
+        self.assertEqual(
+            '1 GiB of volume 1 have moved from disk a to disk b for server '
+            's\n',
+            log.output,
         )
         self.operations.striping.delete_moving.assert_called_once_with(
             'a', 'volume-1'
