@@ -76,7 +76,7 @@ def repeat(
             if not is_away(answer) or _is_over(begun, delay, timeout):
                 return answer
             reason = answer
-        LOG.info('A request is repeated in %.1f s: %s', delay, reason)
+        LOG.debug('A request is repeated in %.1f s: %s', delay, reason)
         time.sleep(delay)
         delay = min(2 * delay, _LONGEST_DELAY)
 

@@ -40,6 +40,7 @@ from oslo_log import log as logging
 
 from nova_diskplacer import constants
 from nova_diskplacer import json_schema
+from nova_diskplacer.host import log_once
 
 LOG = logging.getLogger(__name__)
 
@@ -315,14 +316,21 @@ class ReportListener(_Server):
         heartbeat: Callback = lambda heartbeat: None,
         tell_software: collections.abc.Callable[[], None] = lambda: None,
     ) -> None:
+        # an agent of another release sends one after the other
+        malformed = log_once.ChangeLogger(LOG)
+
         def receive(context: object, report: object) -> None:
+            host = report.get('host') if isinstance(report, dict) else None
+            subject = is_heartbeat(report), str(host)
             try:
                 if is_heartbeat(report):
                     heartbeat(check_heartbeat(report))
                 else:
                     callback(check(report))
             except ValueError as error:
-                LOG.warning('Ignored a malformed report: %s', error)
+                malformed.log(subject, 'Ignored a malformed report: %s', error)
+            else:
+                malformed.clear(subject)
 
         name = server_name or listener_name()
         super().__init__(

@@ -24,6 +24,7 @@ import time
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import log_once
 from nova_diskplacer.host import nova_conf
 from nova_diskplacer.placement import client as placement_client
 
@@ -107,13 +108,15 @@ def retention_from(files: collections.abc.Sequence[str]) -> Retention:
     :param files: configuration files of nova-compute.
     """
     read = nova_conf.reloading(files, nova_conf.association_refresh)
+    unreadable = log_once.ChangeLogger(LOG, logging.DEBUG)
 
     def retention() -> float | None:
         try:
             refresh = read()
         except (exception.DiskPlacerError, OSError) as error:
-            LOG.debug('Providers of forgotten disks stay: %s', error)
+            unreadable.log('', 'Providers of forgotten disks stay: %s', error)
             return None
+        unreadable.clear('')
         return 2 * refresh + _RETENTION_MARGIN if refresh else None
 
     return retention

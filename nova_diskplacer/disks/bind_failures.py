@@ -25,8 +25,12 @@ from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import files
+from nova_diskplacer.host import log_once
 
 LOG = logging.getLogger(__name__)
+
+# The file is read whenever metrics are.
+_unreadable = log_once.ChangeLogger(LOG)
 
 FILE = 'bind-failures.json'
 
@@ -71,6 +75,7 @@ def read(disk_root: str) -> dict[str, int]:
             with open(path, encoding='utf-8') as stream:
                 found = json.load(stream)
             counts |= {reason: int(found[reason]) for reason in REASONS}
+            _unreadable.clear(path)
         except (KeyError, TypeError, ValueError) as error:
-            LOG.warning('%s is not used: %s', path, error)
+            _unreadable.log(path, '%s is not used: %s', path, error)
     return counts

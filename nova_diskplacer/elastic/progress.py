@@ -25,9 +25,13 @@ from oslo_log import log as logging
 
 from nova_diskplacer.host import files
 from nova_diskplacer.host import json_lines
+from nova_diskplacer.host import log_once
 from nova_diskplacer.monitor import elastic_status
 
 LOG = logging.getLogger(__name__)
+
+# The agent reads the file once in an interval.
+_unreadable = log_once.ChangeLogger(LOG)
 
 FILE = 'elastic-executor.json'
 
@@ -83,8 +87,9 @@ def read(disk_root: str) -> Progress | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        LOG.warning('%s is not used: %s', path, error)
+        _unreadable.log(path, '%s is not used: %s', path, error)
         return None
+    _unreadable.clear(path)
     return progress
 
 

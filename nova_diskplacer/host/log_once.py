@@ -74,7 +74,8 @@ class ChangeLogger:
 class RetryLogger:
     """Runs a task that is retried; logs when failures begin, change and end.
 
-    Failures of the same type are the same failure. ``failures`` counts all,
+    Failures of the same type are the same failure; other texts of it are
+    logged at debug level. ``failures`` counts all,
     ``succeeded`` is the time of the last success (seconds since the epoch, 0
     before the first).
     """
@@ -83,6 +84,7 @@ class RetryLogger:
         self._failure = failure
         self._recovery = recovery
         self._last: type[Exception] | None = None
+        self._text = ''
         self.failures = 0
         self.succeeded = 0.0
 
@@ -94,8 +96,9 @@ class RetryLogger:
         except Exception as raised:
             error = raised
         # oslo.log appends an exception that is being handled: log after that
-        before = self._last
+        before, text = self._last, self._text
         self._last = None if error is None else type(error)
+        self._text = str(error)
         if error is None:
             self.succeeded = time.time()
             if before is not None:
@@ -103,7 +106,8 @@ class RetryLogger:
             return True
         self.failures += 1
         if type(error) is before:
-            LOG.debug('%s: %s', self._failure, error)
+            if self._text != text:
+                LOG.debug('%s: %s', self._failure, error)
         else:
             LOG.warning(
                 '%s, trying again: %s',

@@ -27,6 +27,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import log_once
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
@@ -70,6 +71,7 @@ class IOCost:
         self._models: dict[str, io_cost_model.AdaptiveModel] = {}
         self._cgroup_bytes: dict[str, int] = {}
         self._warned: set[str] = set()
+        self._model_log = log_once.ChangeLogger(LOG, logging.INFO)
 
     def enable(self, device: Device, measured: io_model.Model) -> None:
         """Enable io.cost with a disk's adapted model; repeatable.
@@ -126,8 +128,17 @@ class IOCost:
                     self.enable(state.device, model.measured)
             except (exception.DiskPlacerError, OSError) as error:
                 # the next call of enable reports it
-                LOG.info(
-                    'The model of disk %s is not changed: %s', uuid, error
+                reason: Exception | None = error
+            else:
+                reason = None
+            if reason is None:
+                self._model_log.clear(uuid)
+            else:
+                self._model_log.log(
+                    uuid,
+                    'The model of disk %s is not changed: %s',
+                    uuid,
+                    reason,
                 )
 
     def scales(self) -> dict[str, dict[str, float]]:

@@ -303,6 +303,18 @@ class MessagingTest(base.BaseTestCase):
         self.assertEqual(REPORT, heard.get(timeout=120))
         self.assertIn('malformed report: report: version=9', self.log.output)
 
+    def test_malformed_reports_of_a_host_are_logged_once(self):
+        heard = queue.Queue()
+        listener = self.start(reports.ReportListener, heard.put)
+        other = changed('host', 'compute-2')
+        for _ in range(3):
+            reports.send_report(self.transport, changed('version', 9))
+            reports.send_report(self.transport, other)
+            self.assertEqual(other, heard.get(timeout=120))
+        # those that are being received
+        listener.stop()
+        self.assertEqual(1, self.log.output.count('malformed report'))
+
     def test_a_listener_that_fails_hears_the_next_report(self):
         heard = queue.Queue()
 

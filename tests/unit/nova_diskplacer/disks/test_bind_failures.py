@@ -60,6 +60,15 @@ class BindFailuresTest(base.BaseTestCase):
             self.assertEqual(1, bind_failures.read(self.root)['disk'])
         self.assertIn(str(self.file), self.log.output)
 
+    def test_a_broken_file_is_logged_once(self):
+        for _ in range(2):
+            self.file.write_text('{')
+            for _ in range(3):
+                bind_failures.read(self.root)
+            bind_failures.count(self.root, 'disk')
+            bind_failures.read(self.root)
+        self.assertEqual(2, self.log.output.count('is not used'))
+
     def test_errors(self):
         for root, reason, named in (
             (self.root, 'bad luck', "'bad luck'"),

@@ -109,6 +109,15 @@ class RetryLoggerTest(base.BaseTestCase):
         )
         self.assertEqual(2, len(self.lines()))
 
+    def test_same_failure_is_logged_once_even_at_debug_level(self):
+        self.log = self.useFixture(fixtures.FakeLogger(level=logging.DEBUG))
+        for reason in ('no', 'no', 'never', 'never'):
+            self.run_task(OSError(reason))
+        self.assertEqual(
+            ['It is broken, trying again: no', 'It is broken: never'],
+            self.lines(),
+        )
+
     def test_recovery_is_logged_once(self):
         self.run_task(OSError('no'))
         for _ in range(3):

@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import logging
 import os
 
 import fixtures
@@ -120,6 +121,9 @@ class AssociationRefreshTest(base.BaseTestCase):
         for value, expected in ((300, 4200), (86400, 176400)):
             self._option(value)
             self.assertEqual(expected, keep())
+        log = self.useFixture(fixtures.FakeLogger(level=logging.DEBUG))
         for value in (0, 'soon'):
             self._option(value)
-            self.assertIsNone(keep())
+            for _ in range(3):
+                self.assertIsNone(keep())
+        self.assertEqual(1, log.output.count('forgotten disks stay'))
