@@ -30,14 +30,23 @@ import typing
 from nova_diskplacer import exception
 from nova_diskplacer.host import files
 
+# Bytes of a file that are read: a device or a pipe may have no end, and
+# reading it would take the memory of the host.
+_MOST = 256 << 20
+
 
 def read(path: str) -> list[bytes]:
     """Return the whole lines of a file.
 
-    :raises DiskError: it cannot be read.
+    :raises DiskError: it cannot be read, or is too long.
     """
     with files.disk_errors(path), open(path, 'rb') as stream:
-        return stream.read().split(b'\n')[:-1]
+        content = stream.read(_MOST + 1)
+    if len(content) > _MOST:
+        raise exception.DiskError(
+            f'{path}: longer than {_MOST >> 20} MiB, so it is not read'
+        )
+    return content.split(b'\n')[:-1]
 
 
 @contextlib.contextmanager

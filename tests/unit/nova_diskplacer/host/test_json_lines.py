@@ -122,6 +122,13 @@ class ParseTest(Base):
         )
         self.assertEqual(f'{self.path}: No such file or directory', str(error))
 
+    def test_a_file_without_an_end(self):
+        self.useFixture(fixtures.MockPatchObject(json_lines, '_MOST', 1 << 20))
+        error = self.assertRaises(
+            exception.DiskError, json_lines.read, '/dev/zero'
+        )
+        self.assertIn('/dev/zero: longer than 1 MiB', str(error))
+
     def test_the_line_is_named(self):
         def parse():
             with json_lines.line('f', 3):
