@@ -86,7 +86,7 @@ def hand_over(
         'Volume %s of %s GiB is handed over from %s (disk %s) to %s for '
         'server %s',
         volume.id,
-        volume.size,
+        request.size_gb,
         before,
         disk or 'none',
         target,

@@ -219,7 +219,13 @@ class HandOverTestCase(testtools.TestCase):
 
     def test_two_saves(self):
         """Those that fail above."""
+        log = self.useFixture(fixtures.FakeLogger())
         row = Row()
         self.hand_over(row)
+        self.assertEqual(
+            'Volume 1 of 1 GiB is handed over from here@vdisk#vdisk (disk a) '
+            'to there@vdisk#vdisk for server s\n',
+            log.output,
+        )
         self.assertEqual(2, row.saves)
         self.assertIsThere(row)
