@@ -26,7 +26,7 @@ TOP = pathlib.Path(__file__).parents[3]
 PLACE = pathlib.Path('/var/tmp')
 # what an ended run may take to be gone, in seconds
 PATIENCE = 10
-WHATEVER_IT_TAKES = 120
+WHATEVER_IT_TAKES = 60
 
 
 class ContainTest(testtools.TestCase):
