@@ -184,14 +184,15 @@ class AwayTest(unittest.TestCase):
             exception.PlacementError, 'cannot be reached'
         ):
             self._client(timeout=2).provider(DISK)
-        self.assertLess(time.monotonic() - begun, 2.5)
+        # far from 20 s, on a busy machine too
+        self.assertLess(time.monotonic() - begun, 10)
         # one that hangs
         self.service.start()
         self.service.script = [503, 9.0, 9.0, 9.0]
         begun = time.monotonic()
         with self.assertRaises(exception.PlacementError):
             self._client(timeout=2).provider(DISK)
-        self.assertLess(time.monotonic() - begun, 4)
+        self.assertLess(time.monotonic() - begun, 8)
         self.assertEqual(2, len(self.service.asked))
 
     def test_a_limit_that_is_shorter_than_the_timeout(self):
