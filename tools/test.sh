@@ -164,16 +164,16 @@ stage_testbed() {
 # Begin a stage beside the others.
 begin_beside() {
     local stage=$1 name=${1%%/*}
-    mkdir "$directory/$name"
+    mkdir -p "$directory/$stage"
     # shellcheck disable=SC2016
-    DISKPLACER_VENV=$VENV STESTR_REPOSITORY=$directory/$name \
+    DISKPLACER_VENV=$VENV STESTR_REPOSITORY=$directory/$stage \
         setsid nice -n "${BESIDE[$name]}" bash -c '
             # the kernel may share processors out by session
             echo "$1" > /proc/self/autogroup
             exec tools/test.sh "$2"
         ' beside "${BESIDE[$name]}" "$stage" \
-        > "$directory/$name/printed" 2>&1 &
-    beside[$name]=$!
+        > "$directory/$stage/printed" 2>&1 &
+    beside[$stage]=$!
 }
 
 # Wait for it, print what it printed and add up.
@@ -259,7 +259,7 @@ main() {
     fi
     for stage in $stages; do
         name=${stage%%/*}
-        if [ -n "${beside[$name]:-}" ]; then
+        if [ -n "${beside[$stage]:-}" ]; then
             continue
         fi
         echo "== $stage"
@@ -272,11 +272,11 @@ main() {
         times+=$(printf '\n%-24s %4d s  %s' "$stage" $((SECONDS - begun)) \
             "$([ $failed -eq $before ] && echo ok || echo FAILED)")
     done
-    for name in "${!beside[@]}"; do
+    for stage in "${!beside[@]}"; do
         begun=$SECONDS
-        end_beside "$name"
+        end_beside "$stage"
         times+=$(printf '\n%-24s %4d s  waited for at the end' \
-            "$name" $((SECONDS - begun)))
+            "$stage" $((SECONDS - begun)))
     done
     echo "${times#$'\n'}"
     cat "$failures"

@@ -273,6 +273,12 @@ class StagesTest(testtools.TestCase):
             self.assertIn(f'--test-path {test_path} ', line)
             self.assertTrue(line.endswith(tests), line)
 
+    def test_parts_of_one_stage_beside_others(self):
+        done = self.run_script('e2e/test_path', 'unit/tools', 'e2e/test_users')
+        self.assertEqual('3 passed, 0 failed', done.stdout.splitlines()[-1])
+        for test in ('path', 'users'):
+            self.assertIn(rf'tests\.e2e\.test_{test}\.', done.stdout)
+
     def test_no_such_stage(self):
         done = self.run_script('unit', 'units')
         self.assertEqual(2, done.returncode)
