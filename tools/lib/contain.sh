@@ -80,6 +80,12 @@ _contain_enter() {
             fi
         done
     done
+    # a copy of somebody else's mount would keep its filesystem mounted
+    while read -r kept; do
+        if [[ $kept =~ ^(/var)?/tmp/ && $kept != "$directory"/* ]]; then
+            umount --lazy "$kept"
+        fi
+    done < <(findmnt --raw --noheadings --output TARGET | tac)
     for place in /tmp $_contain_place; do
         mount --rbind "$directory$place" $place || return
     done
@@ -96,6 +102,8 @@ _contain_kill() {
     # keeps from ending is left to the next run
     for count in {1..80}; do
         if _contain_is_over "$1" && _contain_is_over "${first% }"; then
+            # without a message that it was killed
+            wait "$1" 2> /dev/null
             return
         fi
         sleep 0.1

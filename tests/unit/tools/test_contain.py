@@ -18,6 +18,7 @@ import signal
 import subprocess
 import time
 
+import fixtures
 import testtools
 
 from tests import loops
@@ -126,6 +127,22 @@ class ContainTest(testtools.TestCase):
             backing = f'/sys/block/{os.path.basename(device)}/loop'
             # the kernel may take a moment
             self.gone(lambda backing=backing: os.path.exists(backing))
+
+    @loops.needs_root
+    def test_mounts_of_others(self):
+        """They are unmounted for all when who has made them unmounts them."""
+        point = self.useFixture(fixtures.TempDir()).path
+        disk = self.useFixture(loops.LoopDevice(size_gb=1))
+        subprocess.run(['mkfs.ext4', '-q', disk.device], check=True)
+        subprocess.run(['mount', disk.device, point], check=True)
+        unmount = ['umount', '--lazy', point]
+        self.addCleanup(subprocess.run, unmount, stderr=subprocess.DEVNULL)
+        shell = self.start('echo begun; wait')
+        self.assertEqual('begun\n', shell.stdout.readline())
+        subprocess.run(['umount', point], check=True)
+        # refused while it is mounted anywhere
+        os.close(os.open(disk.device, os.O_RDWR | os.O_EXCL))
+        self.end(shell, signal.SIGTERM)
 
     @loops.needs_root
     def test_killed(self):
