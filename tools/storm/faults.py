@@ -110,7 +110,12 @@ class Disks:
         uuid = reading.disk_names(self._state, fault.target)[fault.disks[0]]
         point = self._state.disk_root(fault.target) / uuid
         name = fault.kind.replace('-', '_')
-        with getattr(self, f'_{name}')(point):
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(getattr(self, f'_{name}')(point))
+            except process.ProcessError as error:
+                # the disk is as a fault before has left it, which is reported
+                raise Skipped(str(error)) from error
             over.wait(fault.seconds)
 
     @contextlib.contextmanager
