@@ -90,6 +90,7 @@ class ExportTestCase(testtools.TestCase):
         # there is no database here, and no Placement
         for where, name in (
             (objects.Volume, 'save'),
+            (objects.Volume, 'refresh'),
             (placement_client.PlacementClient, 'from_conf'),
             (vdisk_operations.VDiskOperations, 'reserve'),
         ):
