@@ -13,6 +13,7 @@
 """Tests of the filters, without Nova's services."""
 
 import json
+import logging
 import pathlib
 import tempfile
 import unittest
@@ -679,6 +680,10 @@ class RoomTest(FilterTestCase):
         self.assertEqual([SERVER, 'another'], self.read)
 
     def test_both_filters_plan_once(self):
+        # the reasons of rejections, for the debug level, take further plans
+        logger = logging.getLogger('nova_diskplacer')
+        self.addCleanup(logger.setLevel, logger.level)
+        logger.setLevel(logging.INFO)
         for number in range(2):
             self._report(number, fakes.disk(number, 0), fakes.disk(number, 1))
         wanted = fakes.numa_spec(vdisks='2', vdisk_gb='10')
