@@ -47,7 +47,8 @@ class ContainTest(testtools.TestCase):
         """Start a command with processes that are left; returns its run."""
         shell = subprocess.Popen(
             [
-                'bash', '-c',
+                # one that ignores signals hands that on
+                'env', '--default-signal', 'bash', '-c',
                 f'. tools/lib/contain.sh\n{before}\ncontain bash -c "$0"',
                 f'set -e; sleep {self.seconds} & '
                 f'setsid sleep {self.seconds} & {script}',
