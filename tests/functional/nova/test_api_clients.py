@@ -124,6 +124,7 @@ class ClientsTestCase(unittest.TestCase):
             PROJECT,
             is_admin=False,
             auth_token='token-of-the-user',
+            roles=['member'],
             service_catalog=[
                 {
                     'type': 'block-storage',
