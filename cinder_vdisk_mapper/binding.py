@@ -134,7 +134,10 @@ class Binder:
             return self._bind_unclaimed(request, disks, claims, counts)
 
     def _disown(self, disk: str, request: BindRequest) -> None:
-        """Have a vdisk that was bound for another server fill no claim."""
+        """Remove the server from a vdisk that was bound for another one.
+
+        It fills no claim of that server any more.
+        """
         _, vdisk = self.operations.backend.find_vdisk(disk, request.name)
         if vdisk.server_id not in (None, request.bound_for):
             self.operations.backend.rename(

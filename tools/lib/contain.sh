@@ -69,7 +69,7 @@ contain() {
 
 # Go on with a command in the namespaces that were made for it.
 _contain_enter() {
-    local directory=$1 number=$2 place kept
+    local directory=$1 number=$2 place kept target
     shift 2
     for place in /tmp /var/tmp; do
         mkdir -p "$directory$place" && chmod 1777 "$directory$place" || return
@@ -81,9 +81,9 @@ _contain_enter() {
         done
     done
     # a copy of somebody else's mount would keep its filesystem mounted
-    while read -r kept; do
-        if [[ $kept =~ ^(/var)?/tmp/ && $kept != "$directory"/* ]]; then
-            umount --lazy "$kept"
+    while read -r target; do
+        if [[ $target =~ ^(/var)?/tmp/ && $target != "$directory"/* ]]; then
+            umount --lazy "$target"
         fi
     done < <(findmnt --raw --noheadings --output TARGET | tac)
     for place in /tmp $_contain_place; do
