@@ -22,6 +22,7 @@ import contextlib
 import dataclasses
 import functools
 import math
+import os
 import pathlib
 import time
 
@@ -62,6 +63,12 @@ _MIN_CLASSIFIED = 4
 
 # Seconds without requests after which a consumer is no longer a seeker.
 _EXPIRY = 60.0
+
+# The processes of the host, whose IDs are in its traces.
+_PROC = '/proc'
+
+# The inode of the host's PID namespace: PROC_PID_INIT_INO of linux/proc_ns.h.
+_HOST_PID_NAMESPACE = 0xEFFFFFFC
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,6 +182,7 @@ class SeekDetector:
         consumers: collections.abc.Iterable[types.Consumer],
     ) -> '_Trace':
         """Trace until the result is conclusive, or for the maximum time."""
+        _check_pid_namespace()
         keys = {f'/{one.cgroup}': one.key for one in consumers if one.cgroup}
         trace = _Trace(due, keys)
         if not trace.devices:
@@ -221,6 +229,19 @@ def clean(conf: cfg.ConfigOpts) -> None:
     tracefs.Tracer(instance(conf)).clean()
 
 
+def _check_pid_namespace() -> None:
+    """Check that the kernel's traces have the process IDs of this process.
+
+    :raises ContentionError: the agent is in a PID namespace of its own.
+    """
+    if os.stat('/proc/self/ns/pid').st_ino != _HOST_PID_NAMESPACE:
+        raise exception.ContentionError(
+            'Seeks of servers are not detected, the agent is in a PID '
+            "namespace of its own: run its container with the host's, for "
+            'example with --pid host'
+        )
+
+
 def consumer_of(
     process: int, keys: collections.abc.Mapping[str, str]
 ) -> str | None:
@@ -229,7 +250,7 @@ def consumer_of(
     :param keys: keys of consumers, by their cgroups with a leading slash.
     """
     try:
-        with open(f'/proc/{process}/cgroup', encoding='utf-8') as stream:
+        with open(f'{_PROC}/{process}/cgroup', encoding='utf-8') as stream:
             lines = [line.rstrip('\n').split(':', 2) for line in stream]
     except (OSError, UnicodeDecodeError):
         return None

@@ -22,8 +22,9 @@
 # where the kernel refuses namespaces, processes that leave the command's group
 # and what is mounted may stay.
 #
-# DISKPLACER_RUN is set in it, and names the cgroups that are its own. A
-# command inside a command is run as it is.
+# DISKPLACER_RUN is set in it, and names the cgroups that are its own.
+# DISKPLACER_HOST_PROC is the /proc of the machine: the kernel's traces have
+# its process IDs. A command inside a command is run as it is.
 
 # directories below /tmp and /var/tmp that the command sees, beside its own
 CONTAIN_KEEP=()
@@ -44,7 +45,7 @@ contain() {
     if [ "$(id -u)" -eq 0 ] && unshare --mount --pid --fork \
         --mount-proc true 2> /dev/null; then
         isolate=(setpriv --pdeathsig KILL unshare --mount --pid --fork
-            --kill-child --mount-proc bash -c
+            --kill-child bash -c
             '. "$0" && _contain_enter "$@"' "${BASH_SOURCE[0]}" "$directory"
             $((1 + ${#CONTAIN_KEEP[@]})) "$PWD" "${CONTAIN_KEEP[@]}")
     else
@@ -89,6 +90,10 @@ _contain_enter() {
     for place in /tmp $_contain_place; do
         mount --rbind "$directory$place" $place || return
     done
+    export DISKPLACER_HOST_PROC=/tmp/host-proc
+    mkdir $DISKPLACER_HOST_PROC &&
+        mount --bind /proc $DISKPLACER_HOST_PROC &&
+        mount -t proc -o nosuid,nodev,noexec proc /proc || return
     shift "$number"
     cd "$PWD" && exec "$@"
 }

@@ -97,6 +97,11 @@ class SeekersTest(testtools.TestCase):
         self.consumers = []
         self.conf = self.useFixture(configured.Options()).conf
         self.name = seek_detector.instance(self.conf)
+        # of a run in a PID namespace of its own, see tools/lib/contain.sh
+        if proc := os.environ.get('DISKPLACER_HOST_PROC'):
+            self.patch(seek_detector, '_PROC', proc)
+            namespace = os.stat('/proc/self/ns/pid').st_ino
+            self.patch(seek_detector, '_HOST_PID_NAMESPACE', namespace)
         self.patch(seek_detector, '_FLAGGED_PAUSE', 0)
         self.patch(seek_detector, '_SEEKERS_PAUSE', 0)
         self.patch(seek_detector, '_CONFIRM_SECONDS', 1.5)
@@ -260,6 +265,11 @@ class SeekersTest(testtools.TestCase):
         self.assertTrue(os.path.exists(path('instances', self.name)))
         seek_detector.clean(self.conf)
         self.assertFalse(os.path.exists(path('instances', self.name)))
+
+    def test_pid_namespace_of_its_own(self):
+        self.patch(seek_detector, '_HOST_PID_NAMESPACE', 1)
+        error = self.assertRaises(exception.ContentionError, self.detect)
+        self.assertIn('with --pid host', str(error))
 
     def test_what_cannot_be_traced(self):
         self.patch(host_tracefs, '_EVENT', 'no_such_event')
