@@ -12,9 +12,11 @@
 
 """Volumes that are encrypted by LUKS with keys of Cinder.
 
-Nova formats a blank volume when it attaches it, and QEMU decrypts it.
-qemu-img writes an image to the existing vdisk, which stays allocated and
-reserved.
+Nova formats a blank volume when it attaches it, and QEMU decrypts it. Cinder's
+drivers create a LUKS image anew, which would truncate the vdisk and free its
+space for a moment. So qemu-img creates the header in a file of its own, which
+is written to the vdisk, and then writes the image by QEMU's LUKS driver, which
+needs an existing device only.
 
 os-brick's encryptors replace the device that they are given by a link to
 their own. Nova uses them for providers other than LUKS, so the driver refuses

@@ -15,6 +15,9 @@
 A lock is a file in ``[oslo_concurrency] lock_path``, locked with flock. Its
 holder removes the file when it releases the lock. A process that has locked a
 file therefore checks that the path still leads to it; if not, it starts over.
+oslo.concurrency's external locks would leave a file for each volume that ever
+was. A fixed number of files would be shared by volumes, and a move holds its
+volume's lock for as long as it copies.
 
 The audit runs as root and cinder-volume as another user. A file that root
 makes belongs to the owner of its directory before others can see it.

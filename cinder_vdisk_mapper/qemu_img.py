@@ -32,6 +32,9 @@ def convert(source: str, device: str, target: str, *options: str) -> None:
             *throttled['prefix'],
             'qemu-img',
             'convert',
+            # -n: qemu-img truncates a new target first, and its space would
+            # be free for others meanwhile. Blocks of zeros that it releases
+            # still count, and are allocated again at the end.
             *('-n', '-t', 'none', '-f', 'raw'),
             *options,
             source,

@@ -9,3 +9,10 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
+"""Measures servers, and reproduces the measurements of papers.
+
+No service needs this package: an extra installs what it needs, and entry
+points of the group ``nova_diskplacer.cmd.manage`` add its commands to
+``diskplacer-manage``.
+"""

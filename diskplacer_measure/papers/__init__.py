@@ -9,3 +9,9 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
+"""The claims of papers that a sweep can check.
+
+``p0`` and ``p3`` state the claims with a rule of ``sweep.rules`` each, and
+``judging`` applies the rules.
+"""

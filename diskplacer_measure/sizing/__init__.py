@@ -9,3 +9,10 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
+"""Advice on the size of servers, from runs of a load.
+
+``regression``, ``migrations``, ``advice`` and ``analysis`` are pure functions.
+``counters``, ``vcpu_threads``, ``pinning``, ``runs`` and ``samples`` read the
+counters of servers during a run. ``key_value`` is the load.
+"""

@@ -9,3 +9,11 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
+"""Measurements of bare metal and servers.
+
+``cells`` and ``results`` define what is measured and its file. ``grid`` makes
+the cells, and ``plan`` their order and times. ``choose`` compares shapes and
+settings, ``model`` describes throughput by shape, and ``overlay`` changes
+profiles. All but ``measure`` and ``results`` are pure functions.
+"""

@@ -9,3 +9,10 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
+"""The filter of nova-api that adds the blank volumes of flavors with vdisks.
+
+``blank_volumes`` is the shell, ``routing`` and ``schemas`` are Nova's own.
+``server_request`` reads and completes the body, ``volumes`` asks Cinder and
+Glance, ``decision`` and ``quota`` decide.
+"""

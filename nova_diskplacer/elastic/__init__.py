@@ -12,8 +12,9 @@
 
 """Elastic vdisks: over how many disks a vdisk is striped, and when it moves.
 
-The modules are pure: they take measurements of a host and return a decision.
-``observations`` averages the measurements, ``policy`` decides, ``targets``
-chooses the disks, ``moves`` has the figures of a move, ``simulation`` replays
-loads through all of them.
+Pure functions decide: ``observations`` averages measurements, ``verdicts``
+judges a vdisk, ``policy`` keeps the state of a host and lets one vdisk at a
+time move, ``targets`` chooses disks, ``moves`` and ``paths`` plan the move,
+and ``simulation`` replays loads through them. ``discovery`` finds the vdisks,
+``executor`` takes the steps, and ``orders`` and ``progress`` keep files.
 """

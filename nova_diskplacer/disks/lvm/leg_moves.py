@@ -135,6 +135,9 @@ def _mirror(
         if naming.INCOMPLETE not in target.tags:
             group_changes.change_tags([target], [naming.INCOMPLETE])
     places = [group_changes.activate(one) for one in (source, target)]
+    # core: with a log on disk, a reboot would leave a second truth about the
+    # place of the leg. handle_errors: without it the kernel completes a write
+    # that only the copy has, and a move that is taken back loses it.
     device_mapper.load(
         path,
         [
