@@ -44,8 +44,8 @@ from cinder.volume import volume_types  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 from oslo_utils import importutils  # noqa: E402
 
-from cinder_vdisk_mapper.cinder_releases import db_api  # noqa: E402
-from cinder_vdisk_mapper.cinder_releases import models  # noqa: E402
+from cinder_vdisk_mapper.cinder_api.releases import db_api  # noqa: E402
+from cinder_vdisk_mapper.cinder_api.releases import models  # noqa: E402
 from nova_diskplacer.agent import inventory  # noqa: E402
 from nova_diskplacer.disks import discover  # noqa: E402
 from nova_diskplacer.disks import prepare  # noqa: E402

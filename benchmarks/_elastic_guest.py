@@ -32,7 +32,7 @@ from oslo_log import log
 import _contention_guest as guest
 import _elastic_loads as loads_
 import _striping_layouts as layouts
-from cinder_vdisk_mapper.elastic import order
+from cinder_vdisk_mapper.moves import leg_steps
 from nova_diskplacer import conf as options
 from nova_diskplacer.agent import io_loop
 from nova_diskplacer.disks import discover
@@ -70,7 +70,7 @@ def say(text: str) -> None:
 
 
 class Mover:
-    """Moves legs as ``cinder_vdisk_mapper.elastic.mover``, without Cinder.
+    """Moves legs as ``cinder_vdisk_mapper.moves.leg_mover``, without Cinder.
 
     What that keeps in Cinder's database is ``location``, and nothing is
     claimed in Placement. All that touches disks is the same.
@@ -113,7 +113,7 @@ class Mover:
                 told['looks'] = told.get('looks', [seen])[:1] + [seen]
                 progress(done, total)
 
-            order.run(move, look, stopped)
+            leg_steps.run(move, look, stopped)
         except Exception as error:
             told['failed'] = str(error) or type(error).__name__
             raise
@@ -124,7 +124,7 @@ class Mover:
     def recover(self) -> None:
         """Do nothing: no step of this guest was interrupted."""
 
-    def _as_move(self, new: Location, percent: int) -> order.Move:
+    def _as_move(self, new: Location, percent: int) -> leg_steps.Move:
         old = self.location
         step = legs.step(old, new)
         move = ','.join(old), NAME, ','.join(new)
@@ -149,7 +149,7 @@ class Mover:
             _delete_moving(step.target)
             resync_throttle.release()
 
-        return order.Move(
+        return leg_steps.Move(
             decided=lambda: self.location == new,
             begin=begin,
             copied=lambda: leg_moves.move_progress(*move),

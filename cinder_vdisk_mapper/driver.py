@@ -15,8 +15,8 @@
 Runs in the cinder-volume of each compute node. A volume takes no space until
 it is attached for the first time or filled; then it is bound to a disk, which
 it never leaves by itself. ``provider_location`` is the UUID of that disk; a
-striped volume is bound to several, see ``locations``. Where a move of a vdisk
-was interrupted, ``linking`` tells on which disk the volume is.
+striped volume is bound to several, see ``backend.locations``. Where a move of
+a vdisk was interrupted, ``vdisks.linking`` tells on which disk the volume is.
 """
 
 import contextlib
@@ -39,30 +39,30 @@ from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import cinder_internals
 from cinder_vdisk_mapper import conf
-from cinder_vdisk_mapper import encryption
-from cinder_vdisk_mapper import errors
-from cinder_vdisk_mapper import event_log
-from cinder_vdisk_mapper import groups
-from cinder_vdisk_mapper import linking
-from cinder_vdisk_mapper import locations
-from cinder_vdisk_mapper import locks
-from cinder_vdisk_mapper import migration
-from cinder_vdisk_mapper import naming
-from cinder_vdisk_mapper import qemu_img
-from cinder_vdisk_mapper import stats
+from cinder_vdisk_mapper.attach import binding
+from cinder_vdisk_mapper.attach.connections import Connections
 from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.backend import striping
-from cinder_vdisk_mapper.cinder_types import ModelUpdate
-from cinder_vdisk_mapper.cinder_types import Snapshot
-from cinder_vdisk_mapper.cinder_types import Volume
-from cinder_vdisk_mapper.cinder_types import attachments
-from cinder_vdisk_mapper.connections import Connections
-from cinder_vdisk_mapper.managed import ManagedVDisks
-from cinder_vdisk_mapper.migration import Migration
-from cinder_vdisk_mapper.striping.operations import StripeOperations
+from cinder_vdisk_mapper.cinder_api import errors
+from cinder_vdisk_mapper.cinder_api import internals as cinder_internals
+from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
+from cinder_vdisk_mapper.cinder_api.types import Snapshot
+from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.cinder_api.types import attachments
+from cinder_vdisk_mapper.features import encryption
+from cinder_vdisk_mapper.features import groups
+from cinder_vdisk_mapper.features import migration
+from cinder_vdisk_mapper.features import qemu_img
+from cinder_vdisk_mapper.features import stats
+from cinder_vdisk_mapper.features.manage_existing import ManagedVDisks
+from cinder_vdisk_mapper.features.migration import Migration
+from cinder_vdisk_mapper.vdisks import event_log
+from cinder_vdisk_mapper.vdisks import linking
+from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks import naming
+from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
 from nova_diskplacer import exception
 from nova_diskplacer import internals
 from nova_diskplacer.disks import discover

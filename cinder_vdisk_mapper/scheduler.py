@@ -37,9 +37,9 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
-from cinder_vdisk_mapper import cinder_internals
-from cinder_vdisk_mapper import locations
-from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper.attach import nova_api
+from cinder_vdisk_mapper.backend import locations
+from cinder_vdisk_mapper.cinder_api import internals as cinder_internals
 from nova_diskplacer import internals
 
 CONF = cfg.CONF

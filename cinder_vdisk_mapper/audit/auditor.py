@@ -27,19 +27,19 @@ from cinder import context as cinder_context
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import configured
-from cinder_vdisk_mapper import locations
-from cinder_vdisk_mapper import locks
-from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import records as records_
+from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import link_checks
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.audit import volume_checks
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.elastic import order
-from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
+from cinder_vdisk_mapper.backend import locations
+from cinder_vdisk_mapper.cinder_api import backend_sections
+from cinder_vdisk_mapper.moves import leg_steps
+from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks import records as records_
+from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.host import files
@@ -130,7 +130,7 @@ class Auditor:
                 for disk in disks.values()
                 for vdisk in disk.vdisks
             )
-            or files.is_locked(order.LOCK),
+            or files.is_locked(leg_steps.LOCK),
         )
 
     def repair(
@@ -373,7 +373,7 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Auditor:
         options that these need.
     """
     locks.make_directory(config.state_path)
-    sections = configured.sections(config)
+    sections = backend_sections.read(config)
     backends = {
         (options.vdisk_backend, options.vdisk_disk_root): options
         for options in reversed(sections.values())
@@ -386,7 +386,7 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Auditor:
         functools.partial(
             _ask_nova,
             context,
-            configured.hosts(config, sections),
+            backend_sections.hosts(config, sections),
         ),
     )
 

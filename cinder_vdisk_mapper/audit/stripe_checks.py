@@ -15,9 +15,9 @@
 import collections.abc
 import dataclasses
 
-from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
+from cinder_vdisk_mapper.backend import locations
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 

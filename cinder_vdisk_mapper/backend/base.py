@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from stevedore import driver as stevedore_driver
 
-from cinder_vdisk_mapper import locations
+from cinder_vdisk_mapper.backend import locations
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover

@@ -20,8 +20,8 @@ from cinder.volume import volume_utils
 from oslo_concurrency import processutils
 from oslo_config import cfg
 
-from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import privsep_lvm
+from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.backend import striping
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import naming

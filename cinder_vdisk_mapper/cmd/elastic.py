@@ -168,9 +168,9 @@ def _mover() -> executor.Mover:
     """
     if os.geteuid() != 0:
         raise exception.ElasticError('moving vdisks needs root')
-    from cinder_vdisk_mapper.elastic import mover
+    from cinder_vdisk_mapper.moves import leg_mover
 
-    return mover
+    return leg_mover
 
 
 def _executor(

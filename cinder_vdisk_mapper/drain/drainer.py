@@ -21,15 +21,15 @@ import uuid as uuid_
 
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import event_log
-from cinder_vdisk_mapper import locations
-from cinder_vdisk_mapper import locks
-from cinder_vdisk_mapper.drain import mover
-from cinder_vdisk_mapper.drain import moving
+from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.drain import plan
 from cinder_vdisk_mapper.drain import survey
-from cinder_vdisk_mapper.elastic import mover as leg_mover
-from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
+from cinder_vdisk_mapper.moves import leg_mover
+from cinder_vdisk_mapper.moves import vdisk_move
+from cinder_vdisk_mapper.moves import vdisk_steps
+from cinder_vdisk_mapper.vdisks import event_log
+from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import moves
@@ -152,7 +152,7 @@ class Drainer:
             record = moves.read(backend.disk_root, name)
             server = servers.get(name)
             if record and server and record.target in others:
-                moving.follow(self.operations, server, record.target, uuid)
+                vdisk_move.follow(self.operations, server, record.target, uuid)
 
     def _run(
         self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str
@@ -170,7 +170,7 @@ class Drainer:
             return
         move = self._move(uuid, vdisk, surveyed, target)
         try:
-            mover.run(self._steps(move))
+            vdisk_steps.run(self._steps(move))
         except exception.DiskPlacerError:
             self._try_take_back(move)
             raise
@@ -185,7 +185,7 @@ class Drainer:
             leg_mover.take_back(volume.id)
         else:
             move = self._move(uuid, vdisk, surveyed, target)
-            mover.take_back(self._steps(move))
+            vdisk_steps.take_back(self._steps(move))
 
     def _forget_moves(self, uuid: str, surveyed: survey.Survey) -> None:
         """Remove the records of moves from a disk that have ended.
@@ -201,13 +201,13 @@ class Drainer:
             ):
                 moves.remove(backend.disk_root, name)
 
-    def _try_take_back(self, move: moving.VolumeMove) -> None:
+    def _try_take_back(self, move: vdisk_move.VolumeMove) -> None:
         name = move.vdisk.name
         try:
             try:
                 if move.begun():
-                    mover.take_back(self._steps(move))
-            except moving.Deleted:
+                    vdisk_steps.take_back(self._steps(move))
+            except vdisk_move.Deleted:
                 # it was deleted meanwhile, maybe before its target was made
                 self.operations.delete_everywhere(None, name)
         except exception.DiskPlacerError as error:
@@ -220,9 +220,9 @@ class Drainer:
 
     def _move(
         self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str
-    ) -> moving.VolumeMove:
+    ) -> vdisk_move.VolumeMove:
         """Return the move of a vdisk to another disk."""
-        return moving.VolumeMove(
+        return vdisk_move.VolumeMove(
             self.surveyor,
             surveyed.volumes[vdisk.name],
             vdisk,
@@ -230,7 +230,7 @@ class Drainer:
             target,
         )
 
-    def _steps(self, move: moving.VolumeMove) -> mover.Move:
+    def _steps(self, move: vdisk_move.VolumeMove) -> vdisk_steps.Move:
         return move.as_move(functools.partial(self.progress, move.vdisk.name))
 
 

@@ -17,7 +17,7 @@ A pure function over facts; the planner adds those of room and mapping.
 
 import dataclasses
 
-from cinder_vdisk_mapper.cinder_types import is_migrating
+from cinder_vdisk_mapper.cinder_api.types import is_migrating
 from nova_diskplacer.disks import moves
 
 

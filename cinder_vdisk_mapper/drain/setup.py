@@ -15,13 +15,13 @@
 from cinder import context as cinder_context
 from oslo_config import cfg
 
-from cinder_vdisk_mapper import configured
-from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.cinder_api import backend_sections
 from cinder_vdisk_mapper.drain import drainer
-from cinder_vdisk_mapper.drain import guests
 from cinder_vdisk_mapper.drain import survey
-from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
+from cinder_vdisk_mapper.moves import guests
+from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.host import files
@@ -44,7 +44,7 @@ def from_conf(
     locks.make_directory(config.state_path)
     config.register_opt(diskplacer.LOCK_DIR, group=diskplacer.GROUP.name)
     files.set_lock_directory(config.diskplacer.lock_dir)
-    sections = configured.sections(config)
+    sections = backend_sections.read(config)
     for name, options in sections.items():
         backend = base.load(options)
         usable = base.usable_disks(backend.disks(), options.vdisk_media)
@@ -59,7 +59,7 @@ def from_conf(
                     name,
                     options.vdisk_media,
                     options.vdisk_default_mapping,
-                    configured.hosts(config, sections),
+                    backend_sections.hosts(config, sections),
                     guests.Guests(libvirt_uri, rate),
                 ),
                 progress,

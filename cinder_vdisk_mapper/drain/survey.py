@@ -20,20 +20,20 @@ from typing import Any
 from cinder import exception as cinder_exc
 from cinder import objects
 
-from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import connections
-from cinder_vdisk_mapper import errors
-from cinder_vdisk_mapper import locations
-from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import records as records_
+from cinder_vdisk_mapper.attach import binding
+from cinder_vdisk_mapper.attach import connections
+from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.backend import striping
-from cinder_vdisk_mapper.cinder_types import Volume
-from cinder_vdisk_mapper.cinder_types import attachments
-from cinder_vdisk_mapper.drain import guests as guests_
+from cinder_vdisk_mapper.cinder_api import errors
+from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.cinder_api.types import attachments
 from cinder_vdisk_mapper.drain import plan
 from cinder_vdisk_mapper.drain import refusals
-from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
+from cinder_vdisk_mapper.moves import guests as guests_
+from cinder_vdisk_mapper.vdisks import records as records_
+from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import moves

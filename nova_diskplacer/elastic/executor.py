@@ -44,7 +44,7 @@ _RECOVER_PAUSE = 30.0
 
 
 class Mover(Protocol):
-    """Moves legs of volumes: ``cinder_vdisk_mapper.elastic.mover``."""
+    """Moves legs of volumes: ``cinder_vdisk_mapper.moves.leg_mover``."""
 
     def move(
         self,

@@ -22,10 +22,10 @@ import fixtures
 from oslo_concurrency import processutils
 from oslo_db import exception as db_exc
 
-from cinder_vdisk_mapper import linking
-from cinder_vdisk_mapper import records
 from cinder_vdisk_mapper.drain import drainer
 from cinder_vdisk_mapper.drain import survey
+from cinder_vdisk_mapper.vdisks import linking
+from cinder_vdisk_mapper.vdisks import records
 from nova_diskplacer import exception
 from nova_diskplacer.host import files
 from nova_diskplacer.placement.client import GB
@@ -233,7 +233,7 @@ class DrainTestCase(DrainerTestCase):
         server = self.server()
         volume = self.create(1, hints={'local_to_instance': server})
         with mock.patch(
-            'cinder_vdisk_mapper.linking.stable_path', return_value=None
+            'cinder_vdisk_mapper.vdisks.linking.stable_path', return_value=None
         ):
             attachment, _ = self.attach(volume, server)
         (drained,) = self.holding(volume)

@@ -18,7 +18,7 @@ import threading
 import time
 from unittest import mock
 
-from cinder_vdisk_mapper import linking
+from cinder_vdisk_mapper.vdisks import linking
 from nova_diskplacer import exception
 from nova_diskplacer.disks import moves
 from tests.functional.cinder import test_drain

@@ -19,8 +19,8 @@ from cinder import objects
 
 from cinder_vdisk_mapper.drain import drainer
 from cinder_vdisk_mapper.drain import survey
-from cinder_vdisk_mapper.elastic import mover
-from cinder_vdisk_mapper.elastic import setup
+from cinder_vdisk_mapper.moves import backends
+from cinder_vdisk_mapper.moves import leg_mover
 from nova_diskplacer import exception
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.host import files
@@ -127,8 +127,10 @@ class ElasticTestCase(base.CinderTestCase):
         self.disks = sorted(self.host.disks())
         operations = self.volume[0].manager.driver.operations
         self.backend = operations.backend
-        found = setup.Backend(self.context, 'host1@vdisk', 'any', operations)
-        patch = mock.patch.object(setup, 'backends', lambda conf: [found])
+        found = backends.Backend(
+            self.context, 'host1@vdisk', 'any', operations
+        )
+        patch = mock.patch.object(backends, 'from_conf', lambda conf: [found])
         patch.start()
         self.addCleanup(patch.stop)
 
@@ -227,7 +229,7 @@ class ElasticTestCase(base.CinderTestCase):
 
         def move(location, copied=(1, 1)):
             self.backend.copied = copied
-            mover.move(
+            leg_mover.move(
                 volume['id'], location, lambda *bytes_: None, lambda: True
             )
 

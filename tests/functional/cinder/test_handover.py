@@ -18,7 +18,7 @@ from unittest import mock
 from cinder import objects
 from cinder.volume import rpcapi
 
-from cinder_vdisk_mapper import handover
+from cinder_vdisk_mapper.attach import handover
 from tests.functional.cinder import test_driver
 
 HERE = 'host1@vdisk#vdisk'

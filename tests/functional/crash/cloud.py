@@ -57,8 +57,8 @@ from placement.db.sqlalchemy import migration  # noqa: E402
 from sqlalchemy import pool  # noqa: E402
 
 from cinder_vdisk_mapper.audit import auditor  # noqa: E402
-from cinder_vdisk_mapper.cinder_releases import db_api  # noqa: E402
-from cinder_vdisk_mapper.cinder_releases import models  # noqa: E402
+from cinder_vdisk_mapper.cinder_api.releases import db_api  # noqa: E402
+from cinder_vdisk_mapper.cinder_api.releases import models  # noqa: E402
 from nova_diskplacer.agent import inventory as agent_inventory  # noqa: E402
 from nova_diskplacer.disks import discover  # noqa: E402
 from nova_diskplacer.disks.vdisk import GIB  # noqa: E402

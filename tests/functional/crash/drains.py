@@ -21,7 +21,7 @@ import os
 
 from oslo_config import cfg
 
-from cinder_vdisk_mapper.cinder_releases import db_api
+from cinder_vdisk_mapper.cinder_api.releases import db_api
 from cinder_vdisk_mapper.drain import setup
 from nova_diskplacer.disks import discover
 from tests.functional.crash import cloud as cloud_

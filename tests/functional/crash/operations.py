@@ -21,7 +21,7 @@ import uuid
 
 from cinder import objects
 
-from cinder_vdisk_mapper.cinder_releases import db_api
+from cinder_vdisk_mapper.cinder_api.releases import db_api
 from nova_diskplacer.disks import links
 from tests.functional.crash import cloud as cloud_
 from tests.functional.crash.cloud import GIB

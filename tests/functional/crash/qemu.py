@@ -139,10 +139,10 @@ class Guest:
         self._guests = guests
 
     def job(self):
-        from cinder_vdisk_mapper.drain import mover
+        from cinder_vdisk_mapper.moves import vdisk_steps
 
         path = self._guests.ask('state')['mirror']
-        return mover.Job(path, 1, 1, True) if path else None
+        return vdisk_steps.Job(path, 1, 1, True) if path else None
 
 
 if __name__ == '__main__':

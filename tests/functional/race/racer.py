@@ -29,11 +29,11 @@ from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
 from oslo_concurrency import lockutils
 
-from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import errors
-from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.attach import binding
+from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.backend import filesystem
+from cinder_vdisk_mapper.cinder_api import errors
+from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping
@@ -181,7 +181,7 @@ def main(disk_root, lock_path, endpoint, seed):
     lockutils.set_defaults(lock_path)
     threads = [
         Thread(
-            vdisk_operations.VDiskOperations(
+            VDiskOperations(
                 filesystem.FilesystemBackend(disk_root), client(endpoint)
             ),
             f'{seed}-{number}',

@@ -21,10 +21,10 @@ import xml.etree.ElementTree
 
 import libvirt
 
-from cinder_vdisk_mapper import copies
 from cinder_vdisk_mapper.backend import lvm as backend_lvm
-from cinder_vdisk_mapper.drain import guests
-from cinder_vdisk_mapper.drain import mover
+from cinder_vdisk_mapper.moves import guests
+from cinder_vdisk_mapper.moves import vdisk_steps
+from cinder_vdisk_mapper.vdisks import copies
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import volumes
@@ -89,7 +89,7 @@ class DrainTestCase(base.LVMTestCase):
         return domain
 
     def place(self, uuid):
-        return mover.Place(
+        return vdisk_steps.Place(
             naming.device_path(uuid, NAME),
             functools.partial(self.backend.condemn, uuid, NAME),
             functools.partial(volumes.delete, uuid, NAME),
@@ -116,7 +116,7 @@ class DrainTestCase(base.LVMTestCase):
         raise LookupError(device)
 
     def move(self, server):
-        return mover.Move(
+        return vdisk_steps.Move(
             source=self.place(self.source),
             target=self.place(self.target),
             create=lambda: volumes.create(self.target, NAME, '1', None, SIZE),
@@ -156,7 +156,7 @@ class DrainTestCase(base.LVMTestCase):
     def test_while_its_server_runs(self):
         domain = self.start()
         self.assertTrue(self.in_use(self.source))
-        mover.run(self.move(domain.UUIDString()))
+        vdisk_steps.run(self.move(domain.UUIDString()))
         self.assertTrue(self.in_use(self.target))
         self.assertEqual(os.O_DIRECT, self.flags() & os.O_DIRECT)
         self.assert_moved()
@@ -171,10 +171,10 @@ class DrainTestCase(base.LVMTestCase):
         move = self.move(domain.UUIDString())
         move.create()
         move.guest().start(move.target.path)
-        mover.take_back(move)
+        vdisk_steps.take_back(move)
         self.assertTrue(self.in_use(self.source))
         self.assertEqual((), self.backend.disk(self.target).vdisks)
 
     def test_while_its_server_is_stopped(self):
-        mover.run(self.move(self.define().UUIDString()))
+        vdisk_steps.run(self.move(self.define().UUIDString()))
         self.assert_moved()

@@ -22,7 +22,7 @@ from unittest import mock
 import fixtures
 
 from cinder_vdisk_mapper import privsep_lvm
-from cinder_vdisk_mapper.elastic import order
+from cinder_vdisk_mapper.moves import leg_steps
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import groups
@@ -155,7 +155,7 @@ class Vdisk:
             delete_moving(step.target)
             resync_throttle.release()
 
-        return order.Move(
+        return leg_steps.Move(
             decided=lambda: self.location == new,
             begin=begin,
             copied=lambda: leg_moves.move_progress(*move),
@@ -167,7 +167,7 @@ class Vdisk:
 
 
 def run(move, stopped=lambda: False):
-    order.run(move, lambda done, total: None, stopped)
+    leg_steps.run(move, lambda done, total: None, stopped)
 
 
 def delete_moving(uuid):
@@ -229,7 +229,7 @@ class ElasticTestCase(base.LVMTestCase):
         )
         self.useFixture(
             fixtures.MonkeyPatch(
-                'cinder_vdisk_mapper.elastic.order._INTERVAL', 0.1
+                'cinder_vdisk_mapper.moves.leg_steps._INTERVAL', 0.1
             )
         )
         self.addCleanup(self.purge)
@@ -359,7 +359,7 @@ class ElasticTestCase(base.LVMTestCase):
                 self.activate()
                 self.writes.write(30)
             if killed and count % 2:
-                order.take_back(move)
+                leg_steps.take_back(move)
             else:
                 run(move)
             self.assertWhole()
@@ -434,7 +434,7 @@ class ElasticTestCase(base.LVMTestCase):
         self.assertEqual([], self.writes.wrong())
         # what is left there goes when it is back
         self.assertEqual(before, self.vdisk.location)
-        order.take_back(self.vdisk.move((self.a, self.a, self.d, self.d)))
+        leg_steps.take_back(self.vdisk.move((self.a, self.a, self.d, self.d)))
         self.assertWhole()
 
     def test_throttle(self):

@@ -30,8 +30,8 @@ from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import driver
-from cinder_vdisk_mapper import naming
-from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.vdisks import naming
+from cinder_vdisk_mapper.vdisks import operations
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.placement import client as placement_client
@@ -92,7 +92,7 @@ class ExportTestCase(testtools.TestCase):
             (objects.Volume, 'save'),
             (objects.Volume, 'refresh'),
             (placement_client.PlacementClient, 'from_conf'),
-            (vdisk_operations.VDiskOperations, 'reserve'),
+            (operations.VDiskOperations, 'reserve'),
         ):
             self.useFixture(fixtures.MockPatchObject(where, name))
         self.useFixture(

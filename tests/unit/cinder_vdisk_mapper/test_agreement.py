@@ -25,10 +25,10 @@ from hypothesis import strategies as st
 from oslo_concurrency import lockutils
 from oslo_config import fixture as config_fixture
 
-from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import connections
-from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.attach import binding
+from cinder_vdisk_mapper.attach import connections
+from cinder_vdisk_mapper.attach import nova_api
+from cinder_vdisk_mapper.vdisks import operations
 from nova_diskplacer import flavor
 from nova_diskplacer.api import decision
 from nova_diskplacer.placement import client as placement_client
@@ -89,7 +89,7 @@ class AgreementTestCase(testtools.TestCase):
         placement = fakes.Placement(*disks)
         placement.claim('server', claims)
         binder = binding.Binder(
-            vdisk_operations.VDiskOperations(self.backend, placement), 'any'
+            operations.VDiskOperations(self.backend, placement), 'any'
         )
         ordered = sorted(brought, key=lambda one: ORDER.index(one[0]))
         ordered += [('blank', one) for one in missing]

@@ -26,11 +26,11 @@ from hypothesis import strategies as st
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
-from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.audit import auditor
 from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
+from cinder_vdisk_mapper.vdisks import locks
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover

@@ -20,7 +20,7 @@ import fixtures
 import testtools
 
 from cinder_vdisk_mapper.cmd import cinder_conf
-from cinder_vdisk_mapper.elastic import mover
+from cinder_vdisk_mapper.moves import leg_mover
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.disks import discover
@@ -74,8 +74,8 @@ class CommandTestCase(testtools.TestCase):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self.addCleanup(signal.signal, number, signal.getsignal(number))
         self.mover = Mover()
-        self.patch(mover, 'move', self.mover.move)
-        self.patch(mover, 'recover', self.mover.recover)
+        self.patch(leg_mover, 'move', self.mover.move)
+        self.patch(leg_mover, 'recover', self.mover.recover)
         self.patch(os, 'geteuid', lambda: 0)
         self.disks = on_disks.disks('aabb', 'c')
         self.patch(discover, 'discover', lambda root: self.disks)

@@ -16,11 +16,11 @@ from unittest import mock
 import fixtures
 import testtools
 
-from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.drain import drainer
-from cinder_vdisk_mapper.drain import mover
-from cinder_vdisk_mapper.drain import moving
 from cinder_vdisk_mapper.drain import plan
+from cinder_vdisk_mapper.moves import vdisk_move
+from cinder_vdisk_mapper.moves import vdisk_steps
+from cinder_vdisk_mapper.vdisks import locks
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import moves
@@ -51,13 +51,13 @@ class DrainerTestCase(testtools.TestCase):
         operations.placement.provider_allocations.return_value = {}
         self.withheld = self.patch(discover, 'set_draining')
         self.patch(locks, 'hold', lambda name: contextlib.nullcontext())
-        self.patch(moving, 'follow')
-        self.patch(mover, 'run', self.move)
+        self.patch(vdisk_move, 'follow')
+        self.patch(vdisk_steps, 'run', self.move)
         self.taken_back = []
-        self.patch(mover, 'take_back', self.taken_back.append)
-        self.patch(moving.VolumeMove, 'as_move', lambda move, _: move)
+        self.patch(vdisk_steps, 'take_back', self.taken_back.append)
+        self.patch(vdisk_move.VolumeMove, 'as_move', lambda move, _: move)
         self.patch(
-            moving.VolumeMove,
+            vdisk_move.VolumeMove,
             'begun',
             lambda move: (
                 self.backend.recorded_move(move.vdisk.name)
@@ -155,7 +155,7 @@ class DrainerTestCase(testtools.TestCase):
         def refuse(move):
             raise exception.DiskError('another job')
 
-        self.patch(mover, 'run', refuse)
+        self.patch(vdisk_steps, 'run', refuse)
         self.assertEqual(3, len(self.drainer.drain(A)))
         self.assertEqual([], self.taken_back)
 
@@ -194,7 +194,7 @@ class DrainerTestCase(testtools.TestCase):
         self.record(2, A, B)
         self.record(3, A, B)
         self.patch(
-            mover,
+            vdisk_steps,
             'take_back',
             mock.Mock(side_effect=exception.DiskError('no')),
         )
@@ -209,6 +209,6 @@ class DrainerTestCase(testtools.TestCase):
                 self.assertIn('another "diskplacer-manage disk', str(error))
             self.move(move)
 
-        self.patch(mover, 'run', intrude)
+        self.patch(vdisk_steps, 'run', intrude)
         self.assertEqual({}, self.drainer.drain(A))
         self.assertEqual(3, len(self.moved))

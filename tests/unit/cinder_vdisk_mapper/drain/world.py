@@ -15,9 +15,9 @@
 import contextlib
 import types
 
-from cinder_vdisk_mapper import copies
-from cinder_vdisk_mapper.drain import mover
 from cinder_vdisk_mapper.drain import refusals
+from cinder_vdisk_mapper.moves import vdisk_steps
+from cinder_vdisk_mapper.vdisks import copies
 from nova_diskplacer import exception
 from nova_diskplacer.disks import moves
 from nova_diskplacer.disks.vdisk import VDisk
@@ -154,11 +154,11 @@ class World:
             return refusal
         move = self.move(disk)
         try:
-            mover.run(move)
+            vdisk_steps.run(move)
         except exception.DiskPlacerError:
             if self.record == (disk, OTHER[disk]):
                 with contextlib.suppress(exception.DiskPlacerError):
-                    mover.take_back(move)
+                    vdisk_steps.take_back(move)
             raise
         return ''
 
@@ -166,7 +166,7 @@ class World:
         if disk in self.dead:
             raise exception.DiskError('missing')
         if disk in self.data and self.reason(disk)[1]:
-            mover.take_back(self.move(disk))
+            vdisk_steps.take_back(self.move(disk))
         self.forget_moves(disk)
 
     def forget_moves(self, disk):
@@ -339,7 +339,7 @@ class World:
         if not self.copying:
             return None
         target = OTHER[self.qemu]
-        found = mover.Job(target, 1, 2, self.ready)
+        found = vdisk_steps.Job(target, 1, 2, self.ready)
         if not self.ready:
             self.ready = True
             self.data[target] = self.data[self.qemu]
@@ -392,14 +392,14 @@ class World:
         target = OTHER[source]
 
         def place(disk):
-            return mover.Place(
+            return vdisk_steps.Place(
                 disk,
                 lambda: self.condemn(disk),
                 self.step,
                 lambda: self.in_use(disk),
             )
 
-        return mover.Move(
+        return vdisk_steps.Move(
             source=place(source),
             target=place(target),
             create=lambda: self.create(source),

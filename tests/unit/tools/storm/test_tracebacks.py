@@ -94,7 +94,11 @@ class UnhandledTest(testtools.TestCase):
         ('cinder-volume@one', 'cinder.exception.VolumeError', False),
         ('cinder-volume@one', 'TypeError', True),
         ('nova-scheduler', 'nova_diskplacer.exception.DiskError', True),
-        ('nova-api', 'cinder_vdisk_mapper.errors.BindingError', True),
+        (
+            'nova-api',
+            'cinder_vdisk_mapper.cinder_api.errors.BindingError',
+            True,
+        ),
     )
     @ddt.unpack
     def test_whose_it_is(self, log, name, unhandled):

@@ -1,0 +1,340 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Attaches vdisks to servers of this host, and to other hosts for copies."""
+
+import collections
+import dataclasses
+import functools
+import socket
+from typing import Any
+
+from cinder import context as cinder_context
+from cinder import objects
+from cinder.volume import volume_utils
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper.attach import bind_failures
+from cinder_vdisk_mapper.attach import binding
+from cinder_vdisk_mapper.attach import export
+from cinder_vdisk_mapper.attach import handover
+from cinder_vdisk_mapper.attach import nova_api
+from cinder_vdisk_mapper.attach.binding import Binder
+from cinder_vdisk_mapper.attach.binding import BindRequest
+from cinder_vdisk_mapper.backend import locations
+from cinder_vdisk_mapper.cinder_api import errors
+from cinder_vdisk_mapper.cinder_api.releases import models
+from cinder_vdisk_mapper.cinder_api.types import Connector
+from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
+from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.cinder_api.types import attachments
+from cinder_vdisk_mapper.vdisks import event_log
+from cinder_vdisk_mapper.vdisks import linking
+from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks import naming
+from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
+from nova_diskplacer import exception
+
+CONF = cfg.CONF
+
+LOG = logging.getLogger(__name__)
+
+# Statuses of volumes that cinder-backup or a migration fills: both truncate
+# a file first.
+_BEING_FILLED = ('creating', 'restoring-backup')
+
+
+@dataclasses.dataclass
+class Connections:
+    """Binds volumes when they are attached and returns their connections.
+
+    :param host: Cinder host of this backend.
+    :param configuration: of this backend.
+    :param target_drivers: class path by ``target_helper``.
+    """
+
+    host: str
+    configuration: Any
+    operations: StripeOperations
+    target_drivers: dict[str, str]
+
+    @property
+    def _hostname(self) -> str:
+        return str(volume_utils.extract_host(self.host, 'host'))
+
+    @functools.cached_property
+    def exporter(self) -> export.Exporter:
+        """Exports vdisks to other hosts; made when it is first used."""
+        return export.Exporter(self.configuration, self.target_drivers)
+
+    @bind_failures.counted
+    def create_export(
+        self, context: Any, volume: Volume, connector: Connector
+    ) -> ModelUpdate | None:
+        """Bind a volume, or hand it over to the host of its server.
+
+        :raises DiskPlacerError: it cannot be attached on that host, or no
+            disk may hold it.
+        """
+        here = self._is_here(connector)
+        binder = Binder(self.operations, self.configuration.vdisk_media)
+        request = self._bind_request(context, volume)
+        if not here and not export.needs_remote_export(volume):
+            handover.hand_over(
+                self.operations, context, volume, request, connector['host']
+            )
+            return None
+        disk = linking.where(self.operations.backend, volume)
+        update: ModelUpdate = {}
+        if disk:
+            self.operations.backend.check_disk(disk, naming.volume(volume))
+            for place in locations.disks_of(disk):
+                binder.check_max_per_disk(request, place)
+        else:
+            disk = binder.bind(request)
+            update = naming.bound_to(disk)
+            server = request.server
+            event_log.log_bound(volume, server.uuid if server else None, disk)
+        self._activate(disk, volume)
+        if not here:
+            path = self.operations.backend.device_path(
+                disk, naming.volume(volume)
+            )
+            update |= self.exporter.create(context, volume, path)
+        return update or None
+
+    def bind(self, volume: Volume) -> str:
+        """Bind a volume for no server and return its disk."""
+        if not linking.where(self.operations.backend, volume):
+            update = self.create_export(
+                cinder_context.get_admin_context(), volume, {'host': CONF.host}
+            )
+            for name, value in (update or {}).items():
+                setattr(volume, name, value)
+            volume.save()
+        return volume.provider_location or ''
+
+    def ensure_export(self, context: Any, volume: Volume) -> None:
+        """Link an attached volume at start, and log if its disk is missing.
+
+        The device of a striped volume is gone after a reboot of the host.
+
+        An error would set the volume to error, and the disk may come back.
+        The copy that an export was made for has ended with the old process.
+        """
+        try:
+            self.remove_export(context, volume)
+            if not volume.provider_location:
+                return
+            # the start has settled what was moved and has no server
+            if _has_server(volume):
+                linking.stable_path(
+                    self.operations.backend, volume, wait=False
+                )
+            location = volume.provider_location
+            self.operations.backend.check_disk(location)
+            if attachments(volume):
+                self._activate(location, volume)
+        except exception.DiskPlacerError as error:
+            LOG.error('Volume %s: %s', volume.id, error)
+
+    def remove_export(self, context: Any, volume: Volume) -> None:
+        """Remove the export to another host; the volume stays bound.
+
+        :param volume: Cinder passes the row of the database after a backup or
+            a copy was restored.
+        """
+        if not volume.provider_location:
+            return
+        if isinstance(volume, models.Volume):
+            volume = objects.Volume.get_by_id(context, volume.id)
+        if naming.is_exported(volume):
+            self.exporter.remove(context, volume, self.local_path(volume))
+        if volume.status in _BEING_FILLED or export.needs_remote_export(
+            volume
+        ):
+            disk = linking.where(self.operations.backend, volume) or ''
+            # allocate the blocks again that were truncated or left out
+            self.operations.extend(disk, naming.volume(volume), volume.size)
+        if locations.is_striped(volume.provider_location):
+            self._deactivate(volume)
+
+    def initialize_connection(
+        self, volume: Volume, connector: Connector, initiator_data: Any = None
+    ) -> dict[str, Any]:
+        """Return the connection by which a host attaches a volume.
+
+        :raises DiskPlacerError: the volume cannot be attached.
+        """
+        here = volume_utils.extract_host(self.host, 'backend')
+        there = volume_utils.extract_host(volume.host or here, 'backend')
+        if here != there:
+            return handover.connect_by_new_backend(volume, connector)
+        path = None
+        location = linking.where(self.operations.backend, volume)
+        if location and _has_server(volume):
+            path = linking.stable_path(self.operations.backend, volume)
+            # a drain may have moved it in between
+            location = volume.provider_location
+        disk = self.operations.backend.check_disk(
+            location, naming.volume(volume)
+        )
+        self._activate(disk, volume)
+        if not self._is_here(connector):
+            return self.exporter.connection(volume, connector)
+        return {
+            'driver_volume_type': self.operations.backend.connection_type,
+            'data': {
+                'device_path': path or self.local_path(volume),
+                'vdisk': {'disk': disk, 'host': self._hostname},
+            },
+        }
+
+    def terminate_connection(
+        self, volume: Volume, connector: Connector | None, force: bool = False
+    ) -> None:
+        """Revoke the access of another host; do nothing for this one."""
+        if connector and not self._is_here(connector):
+            self.exporter.disconnect(volume, connector)
+
+    def local_path(self, volume: Volume) -> str:
+        """Return the path of a bound volume."""
+        return self.operations.backend.device_path(
+            volume.provider_location or '', naming.volume(volume)
+        )
+
+    def _activate(self, location: str, volume: Volume) -> None:
+        """Make the device of a volume, if it is striped.
+
+        Its legs may have been moved since it was read.
+        """
+        if not locations.is_striped(location):
+            return
+        with locks.hold(f'volume-{volume.id}'):
+            if volume.provider_location:
+                volume.refresh()
+            self.operations.striping.activate_stripe(
+                volume.provider_location or location,
+                naming.volume(volume),
+                volume.size,
+            )
+
+    def _deactivate(self, volume: Volume) -> None:
+        try:
+            self.operations.striping.deactivate_stripe(
+                volume.provider_location or '', naming.volume(volume)
+            )
+        except exception.DiskError as error:
+            # a server that has it open still: the next detachment removes it
+            LOG.info('Volume %s keeps its device: %s', volume.id, error)
+
+    def _is_here(self, connector: Connector) -> bool:
+        """Return whether a connector has one of the names of this host."""
+        names = (self._hostname, CONF.host, socket.gethostname())
+        return connector.get('host') in names
+
+    def _bind_request(self, context: Any, volume: Volume) -> BindRequest:
+        server = _attaching_server(context, volume)
+        blank_of = nova_api.of_blank_volume(volume.display_name)
+        return BindRequest(
+            name=naming.volume(volume),
+            volume_id=volume.id,
+            size_gb=volume.size,
+            server=server,
+            boot_time=server is not None and blank_of == server.uuid,
+            of_flavor=is_of_flavor(server, volume),
+            policy=binding.mapping_of(
+                volume.volume_type, self.configuration.vdisk_default_mapping
+            ),
+            attached=functools.partial(attached, context, server)
+            if server
+            else dict,
+        )
+
+
+def _has_server(volume: Volume) -> bool:
+    """Return whether a server has attached the volume, or is about to."""
+    return any(one.instance_uuid for one in attachments(volume))
+
+
+def _attaching_server(context: Any, volume: Volume) -> nova_api.Server | None:
+    """Return the server that attaches or has attached the volume.
+
+    Any member of the volume's project can make an attachment with the UUID of
+    any server, so Nova is asked each time for the project of the server.
+
+    :raises BindingError: there is no such server in the volume's project, or
+        there are several.
+    :raises NovaError: Nova does not answer.
+    """
+    found = {
+        attachment.instance_uuid
+        for attachment in attachments(volume)
+        if attachment.instance_uuid
+    }
+    if len(found) > 1:
+        raise errors.BindingError(
+            f'volume {volume.id} is being attached to several servers: '
+            + ', '.join(sorted(found)),
+            'the volume is being attached to several servers',
+        )
+    if not found:
+        return None
+    (uuid,) = found
+    server = nova_api.get(context, uuid)
+    if server is None:
+        raise errors.BindingError(
+            f'volume {volume.id}: Nova knows no server {uuid}',
+            binding.OTHER_PROJECT,
+        )
+    if server.project_id != volume.project_id:
+        raise errors.BindingError(
+            f'volume {volume.id} is of project {volume.project_id}, server '
+            f'{uuid} of project {server.project_id}',
+            binding.OTHER_PROJECT,
+        )
+    return server
+
+
+def is_of_flavor(server: nova_api.Server | None, volume: Volume) -> bool:
+    """Return whether a volume is one of the vdisks of its server's flavor.
+
+    Of a server whose flavor has none, any volume counts as one, unless a
+    server can boot from it.
+    """
+    if server is None or server.request is None:
+        return not volume.bootable
+    named = volume.volume_type.name if volume.volume_type else None
+    return server.request.is_vdisk(volume.size, named, volume.bootable)
+
+
+def attached(
+    context: Any, server: nova_api.Server
+) -> dict[str, frozenset[str]]:
+    """Return the names of a server's attached vdisks, by disk.
+
+    Those that are about to be attached are included. Volumes that are no
+    vdisks of its flavor are not, nor are volumes of other projects: their
+    owners may not attach them to this server.
+    """
+    by_disk = collections.defaultdict(set)
+    for attachment in objects.VolumeAttachmentList.get_all_by_instance_uuid(
+        context, server.uuid
+    ):
+        volume = attachment.volume
+        if volume.project_id == server.project_id and is_of_flavor(
+            server, volume
+        ):
+            for disk in locations.disks_of(volume.provider_location):
+                by_disk[disk].add(naming.volume(volume))
+    return {disk: frozenset(names) for disk, names in by_disk.items()}

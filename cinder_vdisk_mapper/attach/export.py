@@ -1,0 +1,136 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Exports a vdisk to another host while Cinder migrates a volume to it.
+
+Cinder's own target driver of the backend's ``target_helper`` exports it.
+Servers do not use exports: a local disk is for the servers of its host.
+"""
+
+from typing import Any
+
+from oslo_log import log as logging
+from oslo_utils import importutils
+
+from cinder_vdisk_mapper.cinder_api.types import Connector
+from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.vdisks import naming
+from nova_diskplacer import exception
+
+LOG = logging.getLogger(__name__)
+
+# Prefix of the migration status of the volume that Cinder copies to.
+_TARGET = 'target:'
+
+# Value of provider_id until the location of the export is known.
+_IN_PROGRESS = 'begun'
+
+
+def needs_remote_export(volume: Volume) -> bool:
+    """Return whether Cinder may attach a volume to another host.
+
+    Cinder does so to fill the volume that replaces one of that host. A server
+    that is attached to the volume would stay on the other host.
+    """
+    migration = volume.migration_status or ''
+    return migration.startswith(_TARGET) and not any(
+        attachment.instance_uuid for attachment in volume.volume_attachment
+    )
+
+
+class Exporter:
+    """Exports vdisks through one of Cinder's target drivers.
+
+    ``provider_location`` of a volume names its disk, so ``provider_id`` keeps
+    the location of the export while it exists, and else the disk.
+
+    :param configuration: of the backend.
+    :param drivers: class path by ``target_helper``.
+    """
+
+    def __init__(self, configuration: Any, drivers: dict[str, str]) -> None:
+        self.helper: str = configuration.safe_get('target_helper')
+        self.target = importutils.import_object(
+            drivers[self.helper], configuration=configuration
+        )
+
+    def create(
+        self, context: Any, volume: Volume, path: str
+    ) -> dict[str, Any]:
+        """Export the vdisk at ``path`` and return the changes of the volume.
+
+        :raises DiskPlacerError: the target driver failed.
+        """
+        volume.provider_id = _IN_PROGRESS
+        volume.save()
+        made = self._create(context, volume, path)
+        LOG.info('Volume %s is exported: %s', volume.id, made['location'])
+        return {'provider_id': made['location'], 'provider_auth': made['auth']}
+
+    def connection(
+        self, volume: Volume, connector: Connector
+    ) -> dict[str, Any]:
+        """Return the connection by which a host attaches the export."""
+        connection: dict[str, Any] = self.target.initialize_connection(
+            _as_exported(volume), connector
+        )
+        return connection
+
+    def disconnect(self, volume: Volume, connector: Connector) -> None:
+        """Revoke the access of a host."""
+        if naming.is_exported(volume):
+            self.target.terminate_connection(_as_exported(volume), connector)
+
+    def remove(self, context: Any, volume: Volume, path: str) -> None:
+        """Remove the export of a volume, if there is one."""
+        if not naming.is_exported(volume):
+            return
+        if volume.provider_id == _IN_PROGRESS:
+            # a killed run may have made it: export it again
+            try:
+                made = self._create(context, volume, path)
+            except exception.DiskPlacerError as error:
+                LOG.warning('There can be no export to remove: %s', error)
+                return
+            volume.provider_id = made['location']
+        self.target.remove_export(context, _as_exported(volume))
+        self._forget(volume)
+
+    @staticmethod
+    def _forget(volume: Volume) -> None:
+        volume.provider_id = volume.provider_location
+        volume.provider_auth = None
+        volume.save()
+
+    def _create(
+        self, context: Any, volume: Volume, path: str
+    ) -> dict[str, Any]:
+        try:
+            made: dict[str, Any] = self.target.create_export(
+                context, _as_exported(volume), path
+            )
+        except Exception as error:
+            # the target's command-line tools raise errors of all kinds
+            self._forget(volume)
+            raise exception.DiskPlacerError(
+                f'volume {volume.id} cannot be exported to another host by '
+                f'target_helper={self.helper} ({error}); see target_helper '
+                'and target_ip_address in cinder.conf'
+            ) from error
+        return made
+
+
+def _as_exported(volume: Volume) -> Volume:
+    """Return the volume with the export in ``provider_location``."""
+    exported = volume.obj_clone()
+    exported.provider_location = volume.provider_id
+    return exported

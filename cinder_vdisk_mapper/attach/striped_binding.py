@@ -1,0 +1,178 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Binds striped vdisks: all pieces or none."""
+
+import collections.abc
+import contextlib
+import dataclasses
+import typing
+
+from cinder_vdisk_mapper.attach import disk_choice
+from cinder_vdisk_mapper.backend import locations
+from cinder_vdisk_mapper.backend import striping
+from cinder_vdisk_mapper.cinder_api import errors
+from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
+from nova_diskplacer import exception
+from nova_diskplacer import mapping
+from nova_diskplacer.disks import discover
+from nova_diskplacer.elastic import legs
+
+if typing.TYPE_CHECKING:
+    from cinder_vdisk_mapper.attach.binding import BindRequest
+
+Counts = collections.abc.Mapping[str, int]
+
+
+@dataclasses.dataclass
+class StripeBinder:
+    """Binds a vdisk to the disks of a stripe; the caller holds its locks."""
+
+    operations: VDiskOperations
+    request: 'BindRequest'
+
+    def resume(self) -> str | None:
+        """Complete a stripe whose creation was killed.
+
+        :returns: its location, None if the vdisk has no piece.
+        :raises BindingError: a disk is oversold.
+        :raises DiskError: a piece cannot be created.
+        """
+        backend = self.operations.backend
+        if not isinstance(backend, striping.StripingBackend):
+            return None
+        for disk in backend.disks():
+            for vdisk in disk.vdisks:
+                if vdisk.name == self.request.name and vdisk.stripe:
+                    self._create(
+                        backend, vdisk.stripe, vdisk.minimum, reserve=True
+                    )
+                    return locations.location_of(vdisk.stripe)
+        return None
+
+    def bind(
+        self,
+        disks: collections.abc.Sequence[discover.Disk],
+        claims: Counts,
+        held: Counts,
+    ) -> str | None:
+        """Bind the vdisk as its server's flavor says, if that stripes.
+
+        :param claims: GiB that the server claims, by disk. A server that
+            claims none gets disks by the room that they have.
+        :param held: number of the server's vdisks on each disk.
+        :returns: the location, None for a volume that is not to be striped.
+        :raises BindingError: the backend cannot stripe, or no disks fit.
+        :raises PlacementError: Placement does not answer or accept it.
+        :raises DiskError: a piece cannot be created.
+        """
+        server, size_gb = self.request.server, self.request.size_gb
+        wanted = server.request if server else None
+        if server is None or wanted is None or wanted.legs == 1:
+            return None
+        if not claims and not self.request.boot_time:
+            return None
+        backend = self.operations.backend
+        if not isinstance(backend, striping.StripingBackend):
+            raise errors.BindingError(
+                f'volume {self.request.volume_id} of server {server.uuid} is '
+                f'to be striped over {wanted.legs} disks, but '
+                'vdisk_backend=filesystem has no striping: prepare the disks '
+                'with --backend lvm, or make a stripe inside the guest of '
+                'vdisks by diskplacer:mapping=round_robin (diskplacer-manage '
+                'guest-config --layout stripe)',
+                'the disks of the host cannot stripe a volume',
+            )
+        number = wanted.stripe_disks
+        leg_gb = locations.leg_gb(size_gb, wanted.legs)
+        piece_gb = leg_gb * wanted.legs // number
+        per_disk = max(held.values(), default=0) + 1
+        if mapping.load(wanted.placed_by).spreads:
+            per_disk = min(wanted.vdisks_per_disk, wanted.vdisks)
+        if claims:
+            chosen = disk_choice.claimed_disks(
+                disks, server.uuid, claims, held, piece_gb, per_disk, number
+            )
+            if not chosen and not self.request.boot_time:
+                return None
+        else:
+            room = {
+                disk.uuid: self.operations.free_gb(disk)
+                for disk in disks
+                if not disk.draining
+            }
+            chosen = disk_choice.free_disks(
+                disks, room, held, piece_gb, per_disk, number
+            )
+        if not chosen:
+            self.operations.check_claimed_disks(server.uuid, claims)
+            raise errors.BindingError(
+                f'volume {self.request.volume_id} of {size_gb} GiB needs '
+                f'{piece_gb} GiB on each of {number} disks: server '
+                f'{server.uuid} claims GiB by disk {dict(claims)} and has '
+                f'vdisks by disk {dict(held)}, at most {per_disk} may share '
+                'one',
+                'the volume does not fit the flavor of its server, which '
+                f'stripes volumes of {wanted.vdisk_gb} GiB over {number} '
+                'disks',
+            )
+        location = legs.narrowest(tuple(chosen), wanted.legs)
+        minimum = number if wanted.widest_disks else 0
+        self._create(backend, location, minimum, reserve=not claims)
+        return locations.location_of(location)
+
+    def _create(
+        self,
+        backend: striping.StripingBackend,
+        legs_on: collections.abc.Sequence[str],
+        minimum: int,
+        *,
+        reserve: bool,
+    ) -> None:
+        """Create all pieces; if one cannot be created, delete the others.
+
+        :param legs_on: the disk of each leg.
+        :param minimum: least number of disks of an elastic vdisk, else 0.
+        """
+        request, operations = self.request, self.operations
+        location = locations.location_of(legs_on)
+        disks = locations.disks_of(location)
+        pieces = locations.pieces_gb(location, request.size_gb)
+        with contextlib.ExitStack() as stack:
+            # a change that oversells a disk is undone under its lock
+            for uuid in sorted(disks):
+                stack.enter_context(locks.hold(f'disk-{uuid}'))
+            try:
+                for uuid in disks:
+                    backend.create_piece(
+                        uuid,
+                        request.name,
+                        request.volume_id,
+                        request.server.uuid if request.server else None,
+                        pieces[uuid],
+                        location,
+                        minimum,
+                    )
+                for uuid in disks if reserve else ():
+                    if not operations.reserve(uuid):
+                        raise errors.BindingError(
+                            f'the vdisks on disk {uuid} and the claims of '
+                            'servers are larger than the disk',
+                            'a disk of the volume has no room for it',
+                        )
+            except exception.DiskPlacerError:
+                for uuid in disks:
+                    with contextlib.suppress(exception.DiskError):
+                        backend.delete(uuid, request.name)
+                    operations.try_reserve(uuid)
+                raise

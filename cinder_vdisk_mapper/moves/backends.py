@@ -1,0 +1,112 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Finds volumes and their backends by cinder.conf, for moves of legs."""
+
+import collections.abc
+import dataclasses
+from typing import Any
+
+from cinder import context as cinder_context
+from cinder import exception as cinder_exc
+from cinder import objects
+from oslo_config import cfg
+
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.backend import striping
+from cinder_vdisk_mapper.cinder_api import backend_sections
+from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.moves import leg_move
+from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
+from nova_diskplacer import exception
+from nova_diskplacer.elastic import legs
+from nova_diskplacer.placement import client as placement_client
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """A backend of this host that stripes; ``name`` is ``host@section``."""
+
+    context: Any
+    name: str
+    media: str
+    operations: StripeOperations
+
+    def move(
+        self,
+        volume: Volume,
+        old: legs.Location,
+        new: legs.Location,
+        percent: int,
+        mbps: float | None = None,
+    ) -> leg_move.LegMove:
+        """Return the move of a volume from one location to another.
+
+        See :class:`moving.LegMove`.
+        """
+        return leg_move.LegMove(
+            self.context,
+            self.operations,
+            self.name,
+            self.media,
+            volume,
+            old,
+            new,
+            percent,
+            mbps,
+        )
+
+
+def from_conf(config: cfg.ConfigOpts) -> list[Backend]:
+    """Return the backends of this host that stripe.
+
+    :raises DiskPlacerError: cinder.conf has no backend, or lacks options that
+        they need.
+    """
+    locks.make_directory(config.state_path)
+    context = cinder_context.get_admin_context()
+    placement = placement_client.PlacementClient.from_conf(config)
+    found = []
+    for name, options in backend_sections.read(config).items():
+        backend = base.load(options)
+        if isinstance(backend, striping.StripingBackend):
+            operations = StripeOperations(backend, placement)
+            found.append(
+                Backend(context, name, options.vdisk_media, operations)
+            )
+    return found
+
+
+def find(
+    among: collections.abc.Sequence[Backend], volume_id: str
+) -> tuple[Backend, Volume]:
+    """Return a volume and its backend.
+
+    :raises DiskError: Cinder has no such volume, or none of the backends has
+        it.
+    """
+    context = cinder_context.get_admin_context()
+    try:
+        volume: Volume = objects.Volume.get_by_id(context, volume_id)
+    except cinder_exc.VolumeNotFound as error:
+        raise exception.DiskError(
+            f'Cinder has no volume {volume_id}'
+        ) from error
+    for backend in among:
+        if (volume.host or '').partition('#')[0] == backend.name:
+            return backend, volume
+    raise exception.DiskError(
+        f'volume {volume_id} belongs to {volume.host}; the backends of this '
+        'host with vdisk_backend=lvm are '
+        + (', '.join(one.name for one in among) or 'none')
+    )

@@ -1,0 +1,301 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The move of the legs of a volume from disk to disk, for :mod:`leg_steps`."""
+
+import dataclasses
+import time
+from typing import Any
+
+from cinder import objects
+
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.backend import locations
+from cinder_vdisk_mapper.cinder_api import errors
+from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.cinder_api.types import is_migrating
+from cinder_vdisk_mapper.moves import leg_steps
+from cinder_vdisk_mapper.vdisks import event_log
+from cinder_vdisk_mapper.vdisks import linking
+from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks import naming
+from cinder_vdisk_mapper.vdisks import operations
+from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
+from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.elastic import legs
+from nova_diskplacer.elastic import pace
+from nova_diskplacer.placement import claim_moves
+
+_MOVABLE = ('available', 'in-use')
+# Nova attaches and detaches meanwhile.
+_DECIDABLE = (*_MOVABLE, 'reserved', 'attaching', 'detaching')
+
+
+@dataclasses.dataclass(frozen=True)
+class LegMove:
+    """The move of legs of a volume.
+
+    :param name: of the backend, as ``host@section``.
+    :param media: of the backend's disks: hdd, ssd or any.
+    :param old: location of the volume before the move.
+    :param new: that after the move, one step away.
+    :param percent: of the disks' time that the copy takes.
+    :param mbps: MB/s of the copy instead, 0 for no limit; ``percent`` is only
+        what it begins with then.
+    """
+
+    context: Any
+    operations: StripeOperations
+    name: str
+    media: str
+    volume: Volume
+    old: legs.Location
+    new: legs.Location
+    percent: int
+    mbps: float | None = None
+
+    def as_move(self) -> leg_steps.Move:
+        """Return the steps of the move."""
+        return leg_steps.Move(
+            decided=self._decided,
+            begin=self._begin,
+            copied=self._copied,
+            pace=_Pace(self),
+            decide=self._decide,
+            finish=self._finish,
+            undo=self._undo,
+        )
+
+    @property
+    def _step(self) -> legs.Step:
+        """The legs that move, not all of them if that was interrupted."""
+        moved = [
+            leg
+            for leg, (here, there) in enumerate(
+                zip(self.old, self.new, strict=True)
+            )
+            if here != there
+        ]
+        return legs.Step(self.old[moved[0]], self.new[moved[0]], tuple(moved))
+
+    @property
+    def _locations(self) -> tuple[str, str, str]:
+        """The old location, the name of the vdisk, and the new location."""
+        old, new = map(locations.location_of, (self.old, self.new))
+        return old, naming.volume(self.volume), new
+
+    @property
+    def _moved_gb(self) -> int:
+        gb = locations.leg_gb(self.volume.size, len(self.old))
+        return gb * len(self._step.legs)
+
+    def _fresh(self) -> Volume:
+        with errors.cinder_errors():
+            found: Volume = objects.Volume.get_by_id(
+                self.context, self.volume.id
+            )
+            return found
+
+    def _decided(self) -> bool:
+        old, _, new = self._locations
+        location = self._fresh().provider_location
+        if location not in (old, new):
+            raise exception.DiskError(
+                f'volume {self.volume.id} is on disks {location}, and its '
+                f'move is from {old} to {new}'
+            )
+        return location == new
+
+    def _check(self, volume: Volume, statuses: tuple[str, ...]) -> None:
+        """Check that the legs of a volume may be moved.
+
+        :raises DiskError: they may not.
+        """
+        refusal = ''
+        if volume.host.partition('#')[0] != self.name:
+            refusal = f'belongs to backend {volume.host}'
+        elif volume.provider_location != self._locations[0]:
+            refusal = f'is on disks {volume.provider_location}'
+        elif volume.status not in statuses:
+            refusal = f'is {volume.status}, which is none of: ' + ', '.join(
+                statuses
+            )
+        elif is_migrating(volume.migration_status):
+            refusal = 'is being migrated'
+        elif naming.is_exported(volume):
+            refusal = 'is exported to another host'
+        elif self._has_snapshots():
+            refusal = 'has snapshots: delete them first'
+        if refusal:
+            raise exception.DiskError(f'volume {volume.id} {refusal}')
+
+    def _has_snapshots(self) -> bool:
+        with errors.cinder_errors():
+            return bool(
+                objects.SnapshotList.get_all_for_volume(
+                    self.context, self.volume.id
+                )
+            )
+
+    def _begin(self) -> None:
+        """Allocate the legs, have their claim follow, and begin the copy."""
+        step, (old, name, new) = self._step, self._locations
+        backend = self.operations.striping
+        with self.operations.moving(name):
+            self._check(self._fresh(), _MOVABLE)
+            _, vdisk = backend.usable_vdisk(step.source, name)
+            if not vdisk.minimum and step.target in self.old:
+                raise exception.DiskError(
+                    f'volume {self.volume.id} is not elastic: each disk has '
+                    'one of its pieces at most'
+                )
+            self._allocate()
+            self._follow(vdisk, step.source, step.target)
+            backend.begin_move(old, name, new, self.volume.size, self.percent)
+
+    def _allocate(self) -> None:
+        target, (old, name, new) = self._step.target, self._locations
+        backend = self.operations.striping
+        with locks.hold(f'disk-{target}'):
+            disk = backend.disk(target)
+            begun = self._is_moving(disk)
+            if not begun and (
+                disk.draining or not base.usable_disks([disk], self.media)
+            ):
+                raise exception.DiskError(
+                    f'disk {target} ({disk.medium}, {disk.health}) takes no '
+                    f'vdisks of backend {self.name} now'
+                )
+            free = self.operations.free_gb(disk)
+            refusal = operations.refusal(
+                target, f'hold {self._moved_gb} GiB of {name}', free
+            )
+            if not begun and free < self._moved_gb:
+                raise refusal
+            backend.create_legs(old, name, new)
+            if not self.operations.reserve(target):
+                raise refusal
+
+    def _follow(self, vdisk: VDisk, source: str, target: str) -> None:
+        """Move the claim of the vdisk's server after the legs."""
+        if vdisk.server_id:
+            claim_moves.follow(
+                self.operations.placement,
+                vdisk.server_id,
+                source,
+                target,
+                self.operations.backend.disk,
+                self._moved_gb,
+            )
+
+    def _copied(self) -> tuple[int, int]:
+        return self.operations.striping.move_progress(*self._locations)
+
+    def _decide(self) -> None:
+        _, name, new = self._locations
+        with (
+            locks.hold(f'volume-{self.volume.id}'),
+            self.operations.moving(name),
+        ):
+            volume = self._fresh()
+            self._check(volume, _DECIDABLE)
+            self.operations.backend.check_disk(self._step.target)
+            self.operations.striping.complete_legs(*self._locations)
+            with errors.cinder_errors():
+                linking.save_disk(volume, new)
+
+    def _finish(self) -> None:
+        step, (old, name, new) = self._step, self._locations
+        backend = self.operations.striping
+        with (
+            locks.hold(f'volume-{self.volume.id}'),
+            self.operations.moving(name),
+        ):
+            self._check_kept(step.target, decided=True)
+            backend.end_move(new, name, self.volume.size)
+            backend.settle_legs(new, name, old)
+        self._remove(step.source)
+        event_log.log_moved(
+            self.volume,
+            event_log.find(backend, step.target, name),
+            self._moved_gb,
+            step.source,
+            step.target,
+        )
+
+    def _undo(self) -> None:
+        step, (old, name, _) = self._step, self._locations
+        with self.operations.moving(name):
+            target = self.operations.backend.disk(step.target)
+            coming = self._is_moving(target)
+            if not coming and target.health == discover.OK:
+                # it was refused before anything was made
+                return
+            self._check_kept(step.source, decided=False)
+            self.operations.striping.end_move(old, name, self.volume.size)
+            _, vdisk = self.operations.backend.find_vdisk(step.source, name)
+            if coming:
+                self._follow(vdisk, step.target, step.source)
+            self._remove(step.target)
+
+    def _check_kept(self, disk: str, decided: bool) -> None:
+        """Check that the legs on one disk are the volume's, before others go.
+
+        :param decided: whether they have come.
+        :raises DiskError: they are not, or the disk is not healthy.
+        """
+        if self._decided() != decided:
+            raise exception.DiskError(
+                f'volume {self.volume.id} has changed its disks meanwhile'
+            )
+        self.operations.backend.check_disk(disk)
+
+    def copy_mbps(self) -> float:
+        """Return the rate of the copy in MB/s, 0 for no limit."""
+        if self.mbps is not None:
+            return self.mbps
+        both = self._step.source, self._step.target
+        disks = map(self.operations.striping.disk, both)
+        return pace.step_mbps(self.percent / 100, disks)
+
+    def _is_moving(self, disk: discover.Disk) -> bool:
+        name = naming.volume(self.volume)
+        return any(one.name == name and one.moving for one in disk.vdisks)
+
+    def _remove(self, disk: str) -> None:
+        """Delete the legs that are not used, and release their space."""
+        name = naming.volume(self.volume)
+        self.operations.striping.delete_moving(disk, name)
+        with locks.hold(f'disk-{disk}'):
+            self.operations.try_reserve(disk)
+
+
+class _Pace:
+    """Holds the copy of a move to its rate."""
+
+    def __init__(self, move: LegMove) -> None:
+        self._move = move
+        self._percent = move.percent
+        self._pace: pace.Pace | None = None
+
+    def __call__(self, done: int) -> None:
+        if self._pace is None:
+            rate = self._move.copy_mbps()
+            if not rate:
+                return
+            self._pace = pace.Pace(self._percent, rate)
+        percent = self._pace.after(done, time.monotonic())
+        if percent != self._percent:
+            self._move.operations.striping.limit_copies(percent)
+            self._percent = percent

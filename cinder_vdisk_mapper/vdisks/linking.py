@@ -1,0 +1,133 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Tells where a volume is, and keeps ``provider_location`` right.
+
+A move of a vdisk first changes its link and then ``provider_location``. A kill
+or an error of the database in between leaves them different; the link is right
+then. A volume without a link was never attached, and ``provider_location``
+tells where it is.
+
+Every operation on a volume begins with :func:`where`.
+"""
+
+import sys
+
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.backend import locations
+from cinder_vdisk_mapper.cinder_api import errors
+from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks import naming
+from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
+
+LOG = logging.getLogger(__name__)
+
+
+def stable_path(
+    backend: base.Backend, volume: Volume, wait: bool = True
+) -> str:
+    """Return the path of a bound volume's link, which exists then.
+
+    A striped volume has no link, because its device keeps its name.
+
+    :param wait: whether to wait for another process that works on the volume.
+    :raises DiskPlacerError: the link leads to a disk that is not there, or
+        cannot be made, or another process works on the volume.
+    """
+    name = naming.volume(volume)
+    if locations.is_striped(volume.provider_location):
+        return backend.device_path(volume.provider_location or '', name)
+    if backend.linked_disk(name) != volume.provider_location:
+        with locks.hold(f'volume-{volume.id}', wait):
+            # a drain may have moved it since it was read
+            _refresh(volume)
+            follow_link(backend, volume)
+            disk = volume.provider_location
+            if disk and backend.linked_disk(name) != disk:
+                backend.link(disk, name)
+    return backend.link_path(name)
+
+
+def where(backend: base.Backend, volume: Volume) -> str | None:
+    """Return the location of a volume, None if it is not bound.
+
+    ``provider_location`` is that location afterwards, here and in the
+    database. The caller does not hold the lock of the volume.
+
+    :raises DiskError: the disk of the link is not there, so that it is not
+        known if it holds the volume, or the database does not answer.
+    """
+    with locks.hold(f'volume-{volume.id}'):
+        # it may have been bound or moved since it was read
+        _refresh(volume)
+        follow_link(backend, volume)
+    return volume.provider_location or None
+
+
+@errors.cinder_errors()
+def _refresh(volume: Volume) -> None:
+    """Read a volume again.
+
+    cinderlib has no database that another process changes: it would read this
+    very object, which Cinder's method clears first.
+
+    :raises DiskError: the database does not answer, or has no such volume.
+    """
+    if 'cinderlib' not in sys.modules:
+        volume.refresh()
+
+
+def follow_link(backend: base.Backend, volume: Volume) -> None:
+    """Save the disk of a bound volume's link, if the vdisk is there.
+
+    The caller holds the lock of the volume, and has read it since.
+
+    :raises DiskError: as :func:`where`.
+    """
+    if not volume.provider_location:
+        # the next attachment takes up a vdisk that a killed one has made
+        return
+    name = naming.volume(volume)
+    linked = backend.linked_disk(name)
+    if linked is None or linked == volume.provider_location:
+        return
+    disk = backend.disk(linked)
+    if disk.health in discover.UNAVAILABLE and not backend.forgotten(linked):
+        raise exception.DiskError(
+            f'volume {volume.id} was moved to disk {linked}, which is '
+            f'{disk.health}'
+        )
+    if any(vdisk.name == name for vdisk in disk.vdisks):
+        LOG.warning(
+            'Volume %s is on disk %s, where a move that was interrupted has '
+            'left it, not on disk %s',
+            volume.id,
+            linked,
+            volume.provider_location,
+        )
+        save_disk(volume, linked)
+
+
+@errors.cinder_errors()
+def save_disk(volume: Volume, disk: str) -> None:
+    """Save the disk of a bound volume.
+
+    :raises DiskError: the database does not answer, or has no such volume.
+    """
+    if not naming.is_exported(volume):
+        volume.provider_id = disk
+    volume.provider_location = disk
+    volume.save()

@@ -1,0 +1,53 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Names of the vdisks of volumes and snapshots, and of a volume's disk.
+
+The driver counts vdisks of other names and leaves them alone.
+"""
+
+from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
+from cinder_vdisk_mapper.cinder_api.types import Snapshot
+from cinder_vdisk_mapper.cinder_api.types import Volume
+
+
+def volume(volume: Volume) -> str:
+    """Return the name of a volume's vdisk."""
+    return f'volume-{volume.name_id}'
+
+
+def snapshot(snapshot: Snapshot) -> str:
+    """Return the name of a snapshot's vdisk."""
+    return f'snapshot-{snapshot.id}'
+
+
+def unmanaged(id_: str) -> str:
+    """Return the name of a vdisk that Cinder no longer manages.
+
+    :param id_: the id in its former name.
+    """
+    return f'unmanaged-{id_}'
+
+
+def bound_to(disk: str | None) -> ModelUpdate:
+    """Return the changes of a volume that is bound to a disk, None for none.
+
+    No API of Cinder shows ``provider_location``. The volume's ``provider_id``
+    has the disk too, which the API shows to administrators. While the volume
+    is exported, it has the location of the export instead.
+    """
+    return {'provider_location': disk, 'provider_id': disk}
+
+
+def is_exported(volume: Volume) -> bool:
+    """Return whether a volume is, or may be, exported to another host."""
+    return volume.provider_id not in (None, '', volume.provider_location)

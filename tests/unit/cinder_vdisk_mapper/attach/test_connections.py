@@ -1,0 +1,199 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+import contextlib
+from unittest import mock
+
+import fixtures
+import testtools
+from cinder import objects
+
+from cinder_vdisk_mapper.attach import connections
+from cinder_vdisk_mapper.attach import handover
+from cinder_vdisk_mapper.attach import nova_api
+from cinder_vdisk_mapper.cinder_api.releases import models
+from nova_diskplacer import exception
+from tests.unit.cinder_vdisk_mapper import fakes
+from tests.unit.cinder_vdisk_mapper import test_driver
+from tests.unit.cinder_vdisk_mapper.attach import test_binding
+
+OLD, NEW = 'a,a', 'a,b'
+NAME = 'volume-id'
+CONNECTOR = {'host': 'node'}
+
+
+class ActivateTestCase(testtools.TestCase):
+    def test_legs_that_have_moved_since_the_volume_was_read(self):
+        """Its device would be on legs that are to be wiped."""
+        held = []
+        volume = mock.Mock(id='1', name_id='1', size=2, provider_location=OLD)
+
+        def refresh():
+            self.assertEqual(['volume-1'], held)
+            volume.provider_location = NEW
+
+        volume.refresh = refresh
+
+        @contextlib.contextmanager
+        def hold(name, *_):
+            held.append(name)
+            yield
+            held.remove(name)
+
+        self.useFixture(
+            fixtures.MockPatchObject(connections.locks, 'hold', hold)
+        )
+        operations = mock.Mock()
+
+        def activate(location, name, size):
+            self.assertEqual(['volume-1'], held)
+            self.assertEqual((NEW, 'volume-1', 2), (location, name, size))
+
+        operations.striping.activate_stripe.side_effect = activate
+        connections.Connections('node@lvm', None, operations, {})._activate(
+            OLD, volume
+        )
+        operations.striping.activate_stripe.assert_called_once()
+
+
+class ConnectionsTestCase(test_driver.DriverTestCase):
+    def setUp(self):
+        super().setUp()
+        self.connections = self.driver._connections
+        self.operations = self.connections.operations
+
+    def test_cinder_passes_a_row_after_a_restoration(self):
+        self.operations.backend.create('a', 'volume-id', 'id', None, 5)
+        row = models.Volume(id='id', provider_location='a')
+        found = test_driver.volume(
+            provider_location='a',
+            provider_id='a',
+            size=7,
+            status='restoring-backup',
+        )
+        with mock.patch.object(
+            objects.Volume, 'get_by_id', return_value=found
+        ) as get:
+            self.connections.remove_export(mock.sentinel.context, row)
+        get.assert_called_once_with(mock.sentinel.context, 'id')
+        found.refresh.assert_called_once_with()
+        (vdisk,) = self.operations.backend.known['a'].vdisks
+        self.assertEqual(7, vdisk.size_gb)
+
+    def test_only_an_unbound_volume_is_bound_for_no_server(self):
+        volume = test_driver.volume()
+        disk = self.connections.bind(volume)
+        self.assertEqual([disk], self.operations.backend.disks_holding(NAME))
+        self.assertEqual(
+            (disk, disk), (volume.provider_location, volume.provider_id)
+        )
+        volume.save.assert_called_once_with()
+        self.assertEqual(disk, self.connections.bind(volume))
+        volume.save.assert_called_once_with()
+
+    def test_of_a_volume_that_was_handed_over(self):
+        volume = test_driver.volume(
+            host='there@vdisk#vdisk', provider_location='a'
+        )
+        with mock.patch.object(
+            handover, 'connect_by_new_backend', return_value='there'
+        ) as connect:
+            self.assertEqual(
+                'there',
+                self.connections.initialize_connection(volume, CONNECTOR),
+            )
+        connect.assert_called_once_with(volume, CONNECTOR)
+
+    def test_another_backend_of_this_host(self):
+        """Each backend binds and connects its own volumes."""
+        volume = test_driver.volume(host='node@other#other')
+        with mock.patch.object(handover, 'connect_by_new_backend') as connect:
+            self.connections.initialize_connection(volume, CONNECTOR)
+        connect.assert_called_once_with(volume, CONNECTOR)
+
+    def test_a_device_that_is_still_open(self):
+        self.connections.operations = mock.Mock()
+        self.connections.operations.striping.deactivate_stripe.side_effect = (
+            exception.DiskError('in use')
+        )
+        self.connections.remove_export(
+            None,
+            test_driver.volume(
+                provider_location='a,b',
+                provider_id='a,b',
+                status='in-use',
+            ),
+        )
+        self.assertIn('Volume id keeps its device: in use', self.log.output)
+
+
+class AttachedTestCase(testtools.TestCase):
+    """Which volumes count as vdisks of a server of two of 10 GiB."""
+
+    def attached(self, *volumes, **specs):
+        server = test_binding.server(vdisks=2, vdisk_gb=10, **specs)
+        found = [mock.Mock(volume=volume) for volume in volumes]
+        with mock.patch.object(
+            objects.VolumeAttachmentList,
+            'get_all_by_instance_uuid',
+            return_value=found,
+        ) as get:
+            result = connections.attached(mock.sentinel.context, server)
+        get.assert_called_once_with(mock.sentinel.context, server.uuid)
+        return result
+
+    def volume(self, number, location, **fields):
+        return test_driver.volume(
+            **{
+                'id': number,
+                'name_id': number,
+                'provider_location': location,
+                **fields,
+            }
+        )
+
+    def test_by_disk(self):
+        self.assertEqual(
+            {
+                'a': {'volume-1', 'volume-2', 'volume-3'},
+                'b': {'volume-3'},
+            },
+            self.attached(
+                self.volume('1', 'a'),
+                self.volume('2', 'a'),
+                self.volume('3', 'a,b'),
+                self.volume('4', None),
+            ),
+        )
+
+    def test_what_is_no_vdisk_of_its_flavor(self):
+        self.assertEqual(
+            {},
+            self.attached(
+                self.volume('1', 'a', size=11),
+                self.volume('2', 'a', bootable=True),
+                # its owner may not attach it to this server
+                self.volume('3', 'a', project_id='other'),
+            ),
+        )
+
+    def test_a_flavor_without_vdisks(self):
+        server = nova_api.Server('s', fakes.PROJECT, 'node', None)
+        for found in (server, None):
+            for bootable in (False, True):
+                self.assertEqual(
+                    not bootable,
+                    connections.is_of_flavor(
+                        found, self.volume('1', 'a', bootable=bootable)
+                    ),
+                )

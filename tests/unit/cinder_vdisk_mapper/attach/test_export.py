@@ -1,0 +1,143 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+from unittest import mock
+
+import testtools
+from cinder import context
+from cinder import objects
+from cinder.volume.targets import driver as targets
+
+from cinder_vdisk_mapper.attach import export
+from nova_diskplacer import exception
+
+objects.register_all()
+
+LOCATION = '192.0.2.1:3260,1 iqn.test:volume-id 1'
+
+
+class Target(targets.Target):
+    """A target driver that remembers what is exported."""
+
+    exported = {}
+    broken = False
+
+    def create_export(self, context, volume, volume_path):
+        if self.broken:
+            raise RuntimeError('tgt-admin: not found')
+        self.exported[volume['id']] = volume_path
+        return {'location': LOCATION, 'auth': 'CHAP user secret'}
+
+    def ensure_export(self, context, volume, volume_path):
+        raise NotImplementedError
+
+    def remove_export(self, context, volume):
+        if volume['provider_location'] == LOCATION:
+            self.exported.pop(volume['id'], None)
+
+    def initialize_connection(self, volume, connector):
+        return {'data': [volume['provider_location'], connector]}
+
+    def terminate_connection(self, volume, connector, **kwargs):
+        self.ended = (volume['provider_location'], connector)
+
+
+class ExporterTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        for name, value in (('exported', {}), ('broken', False)):
+            patch = mock.patch.object(Target, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        configuration = mock.Mock()
+        configuration.safe_get.return_value = 'tgtadm'
+        self.exporter = export.Exporter(
+            configuration, {'tgtadm': f'{__name__}.Target'}
+        )
+        self.volume = objects.Volume(
+            context.get_admin_context(),
+            id='00000000-0000-0000-0000-000000000001',
+            provider_location='disk',
+            provider_id=None,
+            provider_auth=None,
+        )
+        patch = mock.patch.object(objects.Volume, 'save', self._save)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.saved = []
+
+    def _save(self):
+        self.saved.append(self.volume.provider_id)
+
+    def create(self):
+        self.volume.update(self.exporter.create(None, self.volume, '/path'))
+
+    def test_export(self):
+        self.create()
+        self.assertEqual({self.volume.id: '/path'}, Target.exported)
+        self.assertEqual(LOCATION, self.volume.provider_id)
+        self.assertEqual('CHAP user secret', self.volume.provider_auth)
+        self.assertEqual(
+            {'data': [LOCATION, {'host': 'other'}]},
+            self.exporter.connection(self.volume, {'host': 'other'}),
+        )
+        self.exporter.disconnect(self.volume, {'host': 'other'})
+        self.assertEqual(
+            (LOCATION, {'host': 'other'}), self.exporter.target.ended
+        )
+        self.assertEqual('disk', self.volume.provider_location)
+        for _ in range(2):
+            self.exporter.remove(None, self.volume, '/path')
+            self.assertEqual({}, Target.exported)
+            self.assertEqual('disk', self.volume.provider_id)
+            self.assertIsNone(self.volume.provider_auth)
+        self.assertEqual('disk', self.saved[-1])
+
+    def test_killed_before_it_said_where(self):
+        self.exporter.create(None, self.volume, '/path')
+        self.assertEqual(['begun'], self.saved)
+        self.volume.provider_id = self.saved[-1]
+        self.exporter.remove(None, self.volume, '/path')
+        self.assertEqual({}, Target.exported)
+
+    def test_never_exported(self):
+        self.exporter.disconnect(self.volume, {'host': 'other'})
+        self.exporter.remove(None, self.volume, '/path')
+        self.assertEqual([], self.saved)
+
+    def test_no_target(self):
+        Target.broken = True
+        error = self.assertRaises(exception.DiskPlacerError, self.create)
+        self.assertIn('target_helper=tgtadm (tgt-admin: not', str(error))
+        # nor can its absence keep the volume from being deleted
+        self.assertEqual(['begun', 'disk'], self.saved)
+        self.volume.provider_id = 'begun'
+        self.exporter.remove(None, self.volume, '/path')
+        self.assertEqual('disk', self.volume.provider_id)
+
+
+class WantedTestCase(testtools.TestCase):
+    def test_only_to_be_filled(self):
+        server = mock.Mock(instance_uuid='server')
+        copier = mock.Mock(instance_uuid=None)
+        for migration_status, attachments, wanted in (
+            ('target:id', [], True),
+            ('target:id', [copier], True),
+            ('target:id', [server], False),
+            ('migrating', [], False),
+            (None, [], False),
+        ):
+            volume = mock.Mock(
+                migration_status=migration_status,
+                volume_attachment=attachments,
+            )
+            self.assertEqual(wanted, export.needs_remote_export(volume))

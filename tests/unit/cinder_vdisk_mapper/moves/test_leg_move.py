@@ -1,0 +1,193 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import contextlib
+import dataclasses
+import time
+from unittest import mock
+
+import fixtures
+import testtools
+
+from cinder_vdisk_mapper.moves import leg_move
+from nova_diskplacer import exception
+from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.elastic import pace
+from tests.fakes import disks
+
+OLD, NEW = ('a', 'a'), ('a', 'b')
+SSD_MBPS = 500
+
+
+class PaceTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.operations = mock.Mock()
+        self.operations.striping.disk = lambda uuid: disks.make_disk(
+            uuid, medium='hdd' if uuid == 'a' else 'ssd', mbps=SSD_MBPS
+        )
+        self.move = leg_move.LegMove(
+            None, self.operations, 'node@lvm', 'any', None, OLD, NEW, 10
+        )
+
+    def limits(self, *copied):
+        """Return the parts of the time that the kernel is given."""
+        told = self.move.as_move().pace
+        with mock.patch.object(time, 'monotonic') as clock:
+            for clock.return_value, done in enumerate(copied):
+                told(done)
+        return [
+            one.args[0]
+            for one in self.operations.striping.limit_copies.mock_calls
+        ]
+
+    def test_the_slower_disk_bounds_the_rate(self):
+        self.assertAlmostEqual(
+            pace.copy_mbps(0.1, 'hdd', SSD_MBPS), self.move.copy_mbps()
+        )
+
+    def test_the_kernel_is_given_more_time_if_it_copies_too_little(self):
+        found = self.limits(*[0] * 5)
+        self.assertEqual(sorted(found), found)
+        self.assertEqual(12, found[0])
+
+    def test_and_less_if_it_copies_too_much(self):
+        found = self.limits(*(10**9 * second for second in range(9)))
+        self.assertEqual([5, 2, 1], found)
+
+    def test_it_is_left_alone_if_it_copies_at_the_rate(self):
+        rate = round(self.move.copy_mbps() * 10**6)
+        self.assertEqual([], self.limits(*(rate * n for n in range(9))))
+
+    def test_a_rate(self):
+        self.move = dataclasses.replace(self.move, mbps=20)
+        rate = 20 * 10**6
+        self.assertEqual([], self.limits(*(rate * n for n in range(9))))
+        self.assertEqual([5], self.limits(0, 10 * rate))
+
+    def test_no_limit(self):
+        self.move = dataclasses.replace(self.move, percent=100, mbps=0)
+        for copied in ([0] * 9, [10**9 * second for second in range(9)]):
+            self.assertEqual([], self.limits(*copied))
+
+    def test_a_move_of_a_disk_that_is_away_can_be_taken_back(self):
+        self.operations.striping.disk = mock.Mock(side_effect=KeyError)
+        self.move.as_move()
+
+
+class DecideTestCase(testtools.TestCase):
+    """What is looked at, under which locks, before legs are deleted."""
+
+    def setUp(self):
+        super().setUp()
+        self.held = []
+        self.done = []
+        self.volume = mock.Mock(
+            id='1',
+            name_id='1',
+            size=2,
+            host='node@lvm#pool',
+            status='in-use',
+            migration_status=None,
+            provider_id='a,a',
+            provider_location='a,a',
+        )
+        self.operations = mock.MagicMock()
+        self.operations.moving = lambda name: self.hold('moving')
+        self.disks = {
+            uuid: disks.make_disk(uuid, mbps=SSD_MBPS) for uuid in 'ab'
+        }
+        backend = self.operations.backend
+        backend.disk = self.disks.get
+        backend.check_disk = self.check_disk
+        self.operations.striping.disk = self.disks.get
+        for name in ('complete_legs', 'end_move', 'settle_legs'):
+            setattr(
+                self.operations.striping,
+                name,
+                lambda *_, name=name: self.do(name),
+            )
+        snapshots = mock.Mock(return_value=[])
+        for target, name, value in (
+            (leg_move.locks, 'hold', lambda name: self.hold(name)),
+            (leg_move.linking, 'save_disk', self.save),
+            (leg_move.naming, 'is_exported', lambda volume: False),
+            (leg_move.objects.Volume, 'get_by_id', lambda *_: self.volume),
+            (leg_move.objects.SnapshotList, 'get_all_for_volume', snapshots),
+        ):
+            self.useFixture(fixtures.MockPatchObject(target, name, value))
+        self.move = leg_move.LegMove(
+            None, self.operations, 'node@lvm', 'any', self.volume, OLD, NEW, 10
+        ).as_move()
+
+    @contextlib.contextmanager
+    def hold(self, name):
+        self.held.append(name)
+        yield
+        self.held.remove(name)
+
+    def do(self, name):
+        # nobody attaches, detaches or deletes the volume meanwhile
+        self.assertEqual(['volume-1', 'moving'], self.held)
+        self.done.append(name)
+
+    def save(self, volume, location):
+        self.do('save')
+        volume.provider_location = location
+
+    def check_disk(self, uuid):
+        if self.disks[uuid].health != 'ok':
+            raise exception.DiskError(f'disk {uuid} is not healthy')
+
+    def lose(self, uuid):
+        self.disks[uuid] = disks.make_disk(uuid, health='missing')
+
+    def test_locks(self):
+        self.disks['b'] = disks.make_disk(
+            'b', held=[VDisk('volume-1', '1', 's', 1)], mbps=SSD_MBPS
+        )
+        log = self.useFixture(fixtures.FakeLogger())
+        self.move.decide()
+        self.move.finish()
+        self.assertEqual(
+            ['complete_legs', 'save', 'end_move', 'settle_legs'], self.done
+        )
+        self.assertEqual(
+            '1 GiB of volume 1 have moved from disk a to disk b for server '
+            's\n',
+            log.output,
+        )
+        self.operations.striping.delete_moving.assert_called_once_with(
+            'a', 'volume-1'
+        )
+
+    def test_target_that_is_gone(self):
+        self.lose('b')
+        self.assertRaises(exception.DiskError, self.move.decide)
+        self.assertEqual([], self.done)
+        self.volume.provider_location = 'a,b'
+        self.assertRaises(exception.DiskError, self.move.finish)
+        self.assertEqual([], self.done)
+        self.operations.striping.delete_moving.assert_not_called()
+
+    def test_not_decided(self):
+        # as by another process
+        self.assertRaises(exception.DiskError, self.move.finish)
+        self.assertEqual([], self.done)
+
+    def test_source_that_is_gone(self):
+        self.disks['b'] = disks.make_disk(
+            'b', held=[VDisk('volume-1', '1', None, 1, moving=True)]
+        )
+        self.lose('a')
+        self.assertRaises(exception.DiskError, self.move.undo)
+        self.operations.striping.delete_moving.assert_not_called()

@@ -1,0 +1,509 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Kills moves of legs at each step, and repeats or recovers them."""
+
+import contextlib
+from unittest import mock
+
+from cinder import exception as cinder_exc
+from cinder import objects
+
+from cinder_vdisk_mapper.attach import connections
+from cinder_vdisk_mapper.backend import locations
+from cinder_vdisk_mapper.features import groups as groups_
+from cinder_vdisk_mapper.moves import backends
+from cinder_vdisk_mapper.moves import leg_mover
+from cinder_vdisk_mapper.moves import leg_steps
+from nova_diskplacer import exception
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.placement import ledger
+from tests.unit.cinder_vdisk_mapper import fakes
+from tests.unit.cinder_vdisk_mapper import test_driver
+from tests.unit.cinder_vdisk_mapper import test_lvm_walk
+from tests.unit.cinder_vdisk_mapper.attach import test_binding
+from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
+from tests.unit.nova_diskplacer.disks.lvm import fake_stripes
+
+A, B, C = UUIDS = fake_stripes.UUIDS
+ZERO = fake_lvm.ZERO
+SERVER = test_binding.server(
+    host='node',
+    vdisks=1,
+    vdisk_gb=4,
+    mapping='elastic',
+    stripe_disks=1,
+    widest_disks=4,
+)
+HOST = 'node@vdisk#vdisk'
+#: locations before and after
+MOVES = {
+    'widen': ((A, A, A, A), (A, A, B, B)),
+    'widen_more': ((A, A, B, B), (A, C, B, B)),
+    'narrow': ((A, C, B, B), (A, A, B, B)),
+    'narrow_to_one': ((A, A, B, B), (A, A, A, A)),
+    'evacuate': ((A, A, B, B), (C, C, B, B)),
+}
+STEPS = (MOVES['widen'], MOVES['widen_more'], MOVES['narrow'])
+
+
+class World(test_lvm_walk.World):
+    """A server has claimed 4 GiB on the first disk.
+
+    ``row`` is what Cinder's database has of the volume.
+    """
+
+    lvm_class = fake_stripes.FakeStripes
+    uuids = UUIDS
+    sizes = 4, 8
+    claim = {A: 4}  # noqa: RUF012
+
+    def _setUp(self):
+        super()._setUp()
+        self.placement.claim('server', self.claim)
+        self.row = {
+            'id': '1',
+            'name_id': '1',
+            'size': 4,
+            'host': HOST,
+            'status': 'in-use',
+            'provider_location': None,
+            'provider_id': None,
+        }
+        self.snapshots = []
+        self.deleted = False
+        backend = backends.Backend(
+            None, 'node@vdisk', 'any', self.driver.operations
+        )
+        records = mock.Mock(others=self.records)
+        self.purged = False
+        for target, name, value in (
+            (objects.Volume, 'get_by_id', self.read),
+            (
+                objects.SnapshotList,
+                'get_all_for_volume',
+                lambda *_: self.snapshots,
+            ),
+            (backends, 'from_conf', lambda conf: [backend]),
+            (leg_mover.records, 'Records', lambda *_: records),
+            (leg_steps, '_INTERVAL', 0),
+        ):
+            patch = mock.patch.object(target, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def records(self, names):
+        """Return the rows of Cinder's database, that of a deleted one too."""
+        if self.purged:
+            return []
+        return [mock.Mock(vdisk='volume-1', id='1', deleted=self.deleted)]
+
+    def read(self, context, volume_id):
+        """Replace ``Volume.get_by_id``."""
+        if self.deleted:
+            raise cinder_exc.VolumeNotFound(volume_id=volume_id)
+        volume = test_driver.volume(**self.row)
+
+        def save():
+            self.lvm.step('save')
+            self.row['provider_location'] = volume.provider_location
+            self.row['provider_id'] = volume.provider_id
+
+        def refresh():
+            volume.configure_mock(**self.row)
+
+        volume.save, volume.refresh = save, refresh
+        return volume
+
+    @property
+    def location(self):
+        return tuple(locations.legs_of(self.row['provider_location']))
+
+    @contextlib.contextmanager
+    def killed_at(self, count):
+        reshape = self.placement.reshape
+
+        def counted(*arguments):
+            self.lvm.step('reshape')
+            reshape(*arguments)
+
+        with (
+            super().killed_at(count),
+            mock.patch.object(self.placement, 'reshape', counted),
+        ):
+            yield
+
+    def attach(self):
+        """Attach the volume, which is bound at the first time."""
+        update = self.driver.create_export(
+            None, self.read(None, '1'), {'host': 'node'}
+        )
+        self.row.update(update or {})
+
+    def start_at(self, location):
+        """Bring the volume to a location, and have the server write to it."""
+        self.attach()
+        for _, new in STEPS:
+            if self.location == location:
+                break
+            self.move(new)
+        self.lvm.write_all('volume-1', 'own')
+
+    def move(self, location, stopped=lambda: False):
+        leg_mover.move('1', location, lambda done, total: None, stopped)
+
+    def recover(self):
+        leg_mover.recover()
+
+    def remove(self):
+        self.row['status'] = 'deleting'
+        self.driver.delete_volume(self.read(None, '1'))
+        self.deleted = True
+
+
+class Walks(test_lvm_walk.DriverTestCase):
+    """Kills moves of 4 GiB; ``minimum`` is 0 if they are not elastic."""
+
+    stand_ins = ((connections, '_attaching_server', SERVER),)
+    world = World
+    minimum = 1
+
+    def assertWhole(self, world, location, word):
+        """The volume is on these disks, claimed there, and nothing else."""
+        self.assertEqual(location, world.location)
+        self.assertEqual(set(), world.lvm.suspended)
+        text = locations.location_of(location)
+        places = [
+            (uuid, 'volume-1' + suffix) for uuid, suffix in naming.pieces(text)
+        ]
+        for uuid, name in places:
+            self.assertEqual({word}, {*world.lvm.of(uuid).read(name)})
+        for uuid in UUIDS:
+            held = groups.require(uuid).vdisks
+            number = location.count(uuid) * 4 // len(location)
+            self.assertEqual(
+                [('volume-1', number, True, location, self.minimum, False)]
+                if number
+                else [],
+                [
+                    (
+                        one.name,
+                        one.size_gb,
+                        one.usable,
+                        one.stripe,
+                        one.minimum,
+                        one.moving,
+                    )
+                    for one in held
+                ],
+            )
+            self.assertEqual(
+                {'server': number} if number else {},
+                world.placement.claims[uuid],
+            )
+            self.assertEqual(
+                0, ledger.reserved_gb(held, world.placement.claims[uuid])
+            )
+        devices = set(world.lvm.devices)
+        self.assertTrue(devices <= {'diskplacer-striped-volume-1'})
+        if devices:
+            self.assertEqual(
+                places, world.lvm.places_of('diskplacer-striped-volume-1')
+            )
+
+    def assertReserved(self, world):
+        """Each disk's space is claimed or reserved whenever it is killed."""
+        for uuid in UUIDS:
+            claims = world.placement.claims[uuid]
+            offered = world.placement.offered[uuid]
+            reserved = offered[fakes.placement_client.GB]['reserved']
+            held = [
+                one
+                for one in groups.require(uuid).vdisks
+                if not one.moving or one.stripe != world.location
+            ]
+            self.assertGreaterEqual(
+                reserved + claims.get('server', 0),
+                sum(one.size_gb for one in held),
+            )
+
+    def walk(self, old, new, after):
+        """Kill a move at each step.
+
+        :param after: is done afterwards, with the world and the number.
+        """
+        for count in range(test_lvm_walk.MOST):
+            with self.world(ZERO if count % 2 else 'old') as world:
+                world.start_at(old)
+                killed = False
+                try:
+                    with world.killed_at(count):
+                        world.move(new)
+                except fake_lvm.Killed:
+                    killed = True
+                self.assertReserved(world)
+                # the server goes on
+                world.lvm.write_all('volume-1', 'late')
+                after(world, count)
+                if not world.deleted:
+                    world.remove()
+                self.assertNothingIsLeft(world)
+            if not killed:
+                return count
+        raise AssertionError('the move has too many steps')
+
+    def assertNothingIsLeft(self, world):
+        self.assertEqual({}, world.lvm.devices)
+        for uuid in UUIDS:
+            self.assertEqual((), groups.require(uuid).vdisks)
+            world.driver.backend.create(uuid, 'volume-9', '9', None, 9)
+            self.assertEqual({ZERO}, {*world.lvm.of(uuid).read('volume-9')})
+
+    def _repeated(self, old, new):
+        def after(world, count):
+            if count % 3 == 0:
+                world.lvm.reboot()
+                world.attach()
+                world.lvm.write_all('volume-1', 'late')
+            world.move(new)
+            self.assertWhole(world, new, 'late')
+
+        self.assertGreater(self.walk(old, new, after), 12)
+
+    def _recovered(self, old, new):
+        def after(world, count):
+            if count % 3 == 0:
+                world.lvm.reboot()
+                world.attach()
+                world.lvm.write_all('volume-1', 'late')
+            location = world.location
+            self.assertIn(location, (old, new))
+            world.recover()
+            self.assertWhole(world, location, 'late')
+            world.recover()
+
+        self.walk(old, new, after)
+
+
+class WalkTestCase(Walks):
+    def test_repeated(self):
+        self._repeated(*MOVES['widen'])
+
+    def test_repeated_with_one_leg(self):
+        self._repeated(*MOVES['widen_more'])
+
+    def test_repeated_to_a_disk_with_legs(self):
+        self._repeated(*MOVES['narrow'])
+
+    def test_repeated_to_the_last_disk(self):
+        self._repeated(*MOVES['narrow_to_one'])
+
+    def test_repeated_to_a_disk_instead(self):
+        self._repeated(*MOVES['evacuate'])
+
+    def test_recovered(self):
+        self._recovered(*MOVES['widen'])
+
+    def test_recovered_to_a_disk_with_legs(self):
+        self._recovered(*MOVES['narrow_to_one'])
+
+    def test_deleted(self):
+        def after(world, count):
+            world.remove()
+            world.recover()
+
+        self.walk(*MOVES['narrow'], after)
+
+    def test_a_volume_that_cinder_does_not_know(self):
+        """As after its database was restored from an older backup."""
+        old, new = MOVES['widen']
+        with World('old') as world:
+            world.start_at(old)
+            with world.killed_at(9):
+                self.assertRaises(fake_lvm.Killed, world.move, new)
+            world.lvm.reboot()
+            world.purged = True
+            error = self.assertRaises(exception.DiskPlacerError, world.recover)
+            self.assertIn('Cinder does not know', str(error))
+            world.purged = False
+            world.attach()
+            world.recover()
+            self.assertWhole(world, old, 'own')
+
+    def test_another_move_instead(self):
+        old, new = MOVES['widen']
+
+        def after(world, count):
+            if world.location == old:
+                other = (A, A, C, C)
+                world.move(other)
+            else:
+                other = (A, C, B, B)
+                world.move(other)
+            self.assertWhole(world, other, 'late')
+
+        self.walk(old, new, after)
+
+    def test_stopped_and_failed(self):
+        old, new = MOVES['widen']
+        for failing, reason in (
+            (lambda world: setattr(world.lvm, 'copied', 5), 'was stopped'),
+            (lambda world: world.lvm.dead.add(B), 'a disk failed'),
+        ):
+            with World('old') as world:
+                world.start_at(old)
+                failing(world)
+                error = self.assertRaises(
+                    exception.DiskPlacerError, world.move, new, lambda: True
+                )
+                self.assertIn(reason, str(error))
+                self.assertWhole(world, old, 'own')
+
+    def test_refused(self):
+        old, new = MOVES['widen']
+        for change, reason in (
+            ({'status': 'extending'}, 'is extending, which is none of'),
+            ({'migration_status': 'migrating'}, 'is being migrated'),
+            ({'provider_id': 'elsewhere'}, 'is exported to another host'),
+            ({'host': 'other@vdisk'}, 'belongs to other@vdisk'),
+        ):
+            with World('old') as world:
+                world.start_at(old)
+                before = dict(world.row)
+                world.row.update(change)
+                error = self.assertRaises(
+                    exception.DiskPlacerError, world.move, new
+                )
+                self.assertIn(reason, str(error))
+                world.row = before
+                self.assertWhole(world, old, 'own')
+        with World('old') as world:
+            world.start_at(old)
+            world.snapshots = ['s']
+            error = self.assertRaises(
+                exception.DiskPlacerError, world.move, new
+            )
+            self.assertIn('has snapshots: delete them first', str(error))
+            world.snapshots = []
+            for wrong in ((A, B, A, A), (B, B, C, C), (A, A, A)):
+                error = self.assertRaises(
+                    exception.DiskPlacerError, world.move, wrong
+                )
+                self.assertIn('is not one step', str(error))
+            # no room
+            world.driver.backend.create(B, 'other', 'x', None, 19)
+            error = self.assertRaises(
+                exception.DiskPlacerError, world.move, new
+            )
+            self.assertIn('has no room to hold 2 GiB of volume-1', str(error))
+            self.assertFalse(
+                any(one.moving for one in groups.require(B).vdisks)
+            )
+
+    def test_operations_meanwhile(self):
+        old, new = MOVES['widen']
+        location = locations.location_of(old)
+        with World('old') as world:
+            world.start_at(old)
+            world.lvm.copied = 5
+            refused = []
+
+            def stopped():
+                for operation in (
+                    world.extend,
+                    world.freeze,
+                    world.copy,
+                    world.revert,
+                ):
+                    world.volume = world.read(None, '1')
+                    world.snapshot.volume = world.volume
+                    world.snapshot.provider_location = location
+                    error = self.assertRaises(
+                        cinder_exc.VolumeDriverException, operation
+                    )
+                    refused.append(str(error))
+                return True
+
+            self.assertRaises(
+                exception.DiskPlacerError, world.move, new, stopped
+            )
+            self.assertEqual(4, len(refused))
+            for text in refused:
+                self.assertIn('being moved to other disks', text)
+            self.assertWhole(world, old, 'own')
+            # a request that began before the move finds the volume
+            world.lvm.copied = 100
+            world.volume = world.read(None, '1')
+            world.move(new)
+            self.assertWhole(world, new, 'own')
+            world.extend()
+            self.assertEqual(new, world.location)
+            self.assertEqual({'own', 'zero'}, self.words(world, 'volume-1'))
+
+    def test_life(self):
+        """All that the driver does, at several widths."""
+        for _, location in (((), (A, A, A, A)), *STEPS):
+            with World('old') as world:
+                world.start_at(location)
+                world.volume = world.read(None, '1')
+                world.snapshot.volume = world.volume
+                world.freeze()
+                self.assertEqual(
+                    world.volume.provider_location,
+                    world.snapshot.provider_location,
+                )
+                world.lvm.write_all('volume-1', 'late')
+                world.clone.size = 4
+                world.copy()
+                world.driver.remove_export(None, world.volume)
+                world.revert()
+                self.assertEqual({'own'}, self.words(world, 'volume-1'))
+                self.assertEqual({'late'}, self.words(world, 'volume-2'))
+                self.assertEqual({'own'}, self.words(world, 'snapshot-s'))
+                self.snapshot_of_group(world)
+                world.extend()
+                self.assertEqual({'own', ZERO}, self.words(world, 'volume-1'))
+                world.row['size'] = 8
+                for uuid in world.location:
+                    number = world.location.count(uuid)
+                    held = {
+                        one.name: one for one in groups.require(uuid).vdisks
+                    }
+                    self.assertEqual(
+                        [2 * number, number, number],
+                        [
+                            held[name].size_gb
+                            for name in ('volume-1', 'volume-2', 'snapshot-s')
+                        ],
+                    )
+                world.attach()
+                world.driver.delete_volume(world.clone)
+                world.thaw()
+                world.remove()
+                self.assertNothingIsLeft(world)
+
+    def snapshot_of_group(self, world):
+        one = mock.Mock(id='g', volume_id='1', volume=world.volume)
+        (update,) = groups_.create_snapshots(
+            world.driver.operations, None, [one]
+        )
+        one.provider_location = update['provider_location']
+        self.assertEqual({'own'}, self.words(world, 'snapshot-g'))
+        world.driver.delete_snapshot(one)
+
+    def words(self, world, name):
+        return {
+            word
+            for uuid, suffix in naming.pieces(world.row['provider_location'])
+            for word in world.lvm.of(uuid).read(name + suffix)
+        }

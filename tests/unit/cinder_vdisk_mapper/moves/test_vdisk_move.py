@@ -1,0 +1,174 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+import contextlib
+from unittest import mock
+
+import fixtures
+import testtools
+from cinder import exception as cinder_exc
+from cinder import objects
+from oslo_db import exception as db_exc
+
+from cinder_vdisk_mapper.moves import vdisk_move
+from cinder_vdisk_mapper.vdisks import locks
+from nova_diskplacer import exception
+from nova_diskplacer.disks import moves
+from tests.fakes import disks as fake_disks
+from tests.unit.cinder_vdisk_mapper import fakes
+
+A = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
+B = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d12'
+NAME = 'volume-1'
+
+
+class Volume:
+    """A row of Cinder; ``failing`` has the errors of its next writes."""
+
+    def __init__(self):
+        self.id = '1'
+        self.name_id = '1'
+        self.size = 1
+        self.status = 'available'
+        self.host = 'node@vdisk#pool'
+        self.migration_status = None
+        self.provider_location = self.provider_id = A
+        self.provider_auth = None
+        self.volume_attachment = []
+        self.failing = []
+
+    def save(self):
+        if self.failing:
+            raise self.failing.pop()
+
+    def refresh(self):
+        pass
+
+
+class MovingTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.vdisk = fake_disks.make_vdisk('1', None, 1)
+        self.backend = fakes.Backend(
+            fake_disks.make_disk(A, held=[self.vdisk]), fake_disks.make_disk(B)
+        )
+        self.backend.disk_root = self.useFixture(fixtures.TempDir()).path
+        self.volume = Volume()
+        self.surveyor = mock.Mock()
+        self.operations = self.surveyor.operations
+        self.operations.backend = self.backend
+        self.operations.allocate = self.allocate
+        self.held = []
+        self.useFixture(fixtures.MockPatchObject(locks, 'hold', self.hold))
+        self.get = self.useFixture(
+            fixtures.MockPatchObject(objects.Volume, 'get_by_id')
+        ).mock
+        self.get.side_effect = lambda *_: self.volume
+        self.move = vdisk_move.VolumeMove(
+            self.surveyor, self.volume, self.vdisk, A, B
+        )
+        self.useFixture(
+            fixtures.MockPatchObject(
+                vdisk_move.VolumeMove, '_check_plan', lambda move: False
+            )
+        )
+
+    @contextlib.contextmanager
+    def hold(self, name, *_):
+        self.held.append(name)
+        yield
+        self.held.remove(name)
+
+    def allocate(self, disk, *_):
+        # nobody binds, moves or deletes the volume meanwhile
+        self.assertEqual(['volume-1'], self.held)
+        self.assertEqual(moves.Record(A, B), self.record())
+        self.backend.known[disk] = fake_disks.make_disk(
+            disk, held=[self.vdisk]
+        )
+
+    def record(self):
+        return self.backend.recorded_move(NAME)
+
+    def steps(self):
+        return self.move.as_move(lambda done, total: None)
+
+    def test_target_is_made_under_the_lock_and_recorded_before(self):
+        self.assertFalse(self.move.begun())
+        self.steps().create()
+        self.assertTrue(self.move.begun())
+        self.assertEqual([A, B], self.backend.disks_holding(NAME))
+        self.steps().forget()
+        self.assertFalse(self.move.begun())
+
+    def test_copy_that_nobody_knows(self):
+        self.allocate_elsewhere()
+        self.operations.delete_other_copies = mock.Mock()
+        error = self.assertRaises(exception.DiskError, self.steps().create)
+        self.assertIn('which no move from here has made', str(error))
+        self.assertIsNone(self.record())
+
+    def allocate_elsewhere(self):
+        self.backend.known[B] = fake_disks.make_disk(B, held=[self.vdisk])
+
+    def test_link_that_cinder_was_not_told_of(self):
+        self.backend.linked[NAME] = A
+        self.volume.provider_location = B
+        self.steps().create()
+        self.assertEqual(A, self.volume.provider_location)
+
+    def test_target(self):
+        check = self.steps().check_target
+        self.assertRaises(exception.DiskError, check)
+        self.allocate_elsewhere()
+        check()
+        # it was extended meanwhile
+        self.volume.size = 2
+        self.assertRaises(exception.DiskError, check)
+
+    def test_source_is_deleted_if_the_target_is_the_volume(self):
+        self.allocate_elsewhere()
+        steps = self.steps()
+        self.assertRaises(exception.DiskError, steps.source.condemn)
+        steps.save()
+        self.backend.linked[NAME] = A
+        self.assertRaises(exception.DiskError, steps.source.condemn)
+        steps.decide(True)
+        self.backend.known[B] = fake_disks.make_disk(B, health='missing')
+        self.assertRaises(exception.DiskError, steps.source.condemn)
+        self.allocate_elsewhere()
+        steps.source.condemn()
+        self.assertEqual([B], self.backend.disks_holding(NAME))
+
+    def test_decision(self):
+        steps = self.steps()
+        for linked in (False, True):
+            self.volume.provider_location = A
+            if linked:
+                self.backend.linked[NAME] = A
+            for moved in (True, False):
+                steps.decide(moved)
+                self.assertEqual(moved, steps.decided())
+        self.backend.linked[NAME] = 'elsewhere'
+        self.assertRaises(exception.DiskError, steps.decided)
+
+    def test_errors_of_cinder(self):
+        steps = self.steps()
+        self.volume.failing = [db_exc.DBError('away')]
+        self.assertRaises(exception.DiskError, steps.save)
+        self.get.side_effect = cinder_exc.VolumeNotFound(volume_id='1')
+        self.assertRaises(vdisk_move.Deleted, steps.check)
+        self.assertRaises(vdisk_move.Deleted, self.move.begun)
+        self.get.side_effect = db_exc.DBConnectionError('away')
+        for call in (steps.check, steps.create, self.move.begun):
+            self.assertRaises(exception.DiskError, call)
