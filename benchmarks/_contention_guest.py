@@ -124,7 +124,7 @@ def measure(settings: Settings) -> dict[str, typing.Any]:
 
 
 def agent(settings: Settings) -> None:
-    """Run the I/O loop, for the configured cgroups only.
+    """Run the I/O control, for the configured cgroups only.
 
     With ``one_project``, all are taken for servers of one project.
     """
@@ -132,7 +132,7 @@ def agent(settings: Settings) -> None:
     from oslo_log import log
 
     from nova_diskplacer import conf as options
-    from nova_diskplacer.agent import io_loop
+    from nova_diskplacer.agent import io_control
     from nova_diskplacer.disks import discover
     from nova_diskplacer.monitor import consumers
 
@@ -159,7 +159,7 @@ def agent(settings: Settings) -> None:
     disks = list(discover.discover(conf.diskplacer.disk_root))
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
-    work = io_loop.IOLoop(conf, list, lambda: disks)
+    work = io_control.IOControl(conf, list, lambda: disks, dict)
     thread = threading.Thread(target=work.run, args=(stopped,))
     thread.start()
     try:

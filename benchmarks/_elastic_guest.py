@@ -34,7 +34,7 @@ import _elastic_loads as loads_
 import _striping_layouts as layouts
 from cinder_vdisk_mapper.moves import leg_steps
 from nova_diskplacer import conf as options
-from nova_diskplacer.agent import io_loop
+from nova_diskplacer.agent import io_control
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import group_changes
@@ -45,9 +45,9 @@ from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.disks.lvm import resync_throttle
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
-from nova_diskplacer.elastic import executor
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import pace
+from nova_diskplacer.elastic.processes import executor
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import elastic_status
 
@@ -204,32 +204,32 @@ def created(name: str, location: Location, leg: int, minimum: int) -> str:
 
 
 class Agent:
-    """The I/O loop of the agent, with what it decides on elastic vdisks."""
+    """The I/O control of the agent, which decides on elastic vdisks."""
 
     def __init__(
         self, conf: cfg.ConfigOpts, servers: list[libvirt_servers.Server]
     ) -> None:
         self._disks: list[discover.Disk] = discover.discover(str(ROOT))
-        room = {disk.uuid: ROOM_GB for disk in self._disks}
-        self._loop = io_loop.IOLoop(
-            conf, lambda: servers, lambda: self._disks, lambda: room
+        free_gb = {disk.uuid: ROOM_GB for disk in self._disks}
+        self._io_control = io_control.IOControl(
+            conf, lambda: servers, lambda: self._disks, lambda: free_gb
         )
 
     def wanted(self) -> elastic_status.WantedStep | None:
         """Return the step that the agent wants."""
-        status = self._loop.current_status()
+        status = self._io_control.current_status()
         found = status.elastic if status else None
         return found.step if found else None
 
     def why(self) -> str:
         """Return the verdict on the vdisk."""
-        status = self._loop.current_status()
+        status = self._io_control.current_status()
         found = status.elastic if status else None
         return '; '.join(one.why for one in found.vdisks) if found else ''
 
     def run(self, stopped: threading.Event) -> None:
         """Measure and decide until ``stopped`` is set."""
-        thread = threading.Thread(target=self._loop.run, args=(stopped,))
+        thread = threading.Thread(target=self._io_control.run, args=(stopped,))
         thread.start()
         last = ''
         while not stopped.wait(DISCOVER_S):

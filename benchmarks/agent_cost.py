@@ -57,6 +57,7 @@ import _report
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
 from nova_diskplacer.agent import io_loop
+from nova_diskplacer.agent import slow_checks
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
@@ -379,7 +380,7 @@ def endure(host, agent, count):
     for _ in range(3):
         host.act(host.workers)
         agent.run_once()
-    seen = len(set(agent.current_status().pairs.servers))
+    seen = len({server for server, _ in agent.interval.sample.pairs})
     if seen != len(host.servers):
         raise RuntimeError(f'{seen} of {len(host.servers)} servers are seen')
     gc.collect()
@@ -445,8 +446,12 @@ def run(args):
         state = stack.enter_context(tempfile.TemporaryDirectory())
         gc.freeze()
         host = Host(stack, args.cgroups, args.device)
+        conf = configured(state)
         agent = io_loop.IOLoop(
-            configured(state), lambda: host.servers, lambda: host.disks
+            conf,
+            lambda: host.servers,
+            lambda: host.disks,
+            slow_checks.SlowChecks(conf),
         )
         costs = measure(host, agent, args.rounds)
         growth, leaked = endure(host, agent, args.lasting)

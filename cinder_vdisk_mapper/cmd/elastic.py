@@ -32,9 +32,9 @@ from nova_diskplacer import exit_status
 from nova_diskplacer.conf import files as config_files
 from nova_diskplacer.disks import discover
 from nova_diskplacer.elastic import discovery
-from nova_diskplacer.elastic import executor
-from nova_diskplacer.elastic import host
+from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import legs
+from nova_diskplacer.elastic.processes import executor
 from nova_diskplacer.monitor import elastic_status
 from nova_diskplacer.monitor import status_socket
 
@@ -114,7 +114,9 @@ def _move(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     return exit_status.OK
 
 
-def next_location(vdisk: host.ElasticVDisk, disk: str | None) -> legs.Location:
+def next_location(
+    vdisk: inputs.ElasticVDisk, disk: str | None
+) -> legs.Location:
     """Return the location after a step.
 
     :param disk: UUID of the further disk, None for one less.

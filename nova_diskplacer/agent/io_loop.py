@@ -19,19 +19,16 @@ import time
 
 from oslo_config import cfg
 
-from nova_diskplacer.agent import elastic
-from nova_diskplacer.agent import io_background
 from nova_diskplacer.agent import io_status
 from nova_diskplacer.agent import restore
+from nova_diskplacer.agent import slow_checks
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import systemd
 from nova_diskplacer.io_weights import manager
-from nova_diskplacer.monitor import elastic_status
 from nova_diskplacer.monitor import history
 from nova_diskplacer.monitor import sampler
-from nova_diskplacer.monitor import status
 from nova_diskplacer.monitor import types
 
 # Intervals without decisions after a failed one.
@@ -44,12 +41,14 @@ Disks = collections.abc.Callable[[], list[discover.Disk] | None]
 class IOLoop:
     """The I/O loop of the agent.
 
-    While it fails, the kernel's original weights are in force.
+    While it fails, the kernel's original weights are in force. ``sample`` is
+    the last sample and ``interval`` the last interval, None before the first;
+    any thread may read them.
 
     :param servers: returns the servers of this host, None until they are
         known.
     :param disks: returns the prepared disks, None until they are known.
-    :param room: see ``elastic.Room``.
+    :param checks: what they find counts from the next interval on.
     """
 
     def __init__(
@@ -57,19 +56,15 @@ class IOLoop:
         conf: cfg.ConfigOpts,
         servers: Servers,
         disks: Disks,
-        room: elastic.Room = dict,
+        checks: slow_checks.SlowChecks,
     ) -> None:
         self._conf = conf
         self._servers, self._disks = servers, disks
         self._mode: str = conf.diskplacer_weights.mode
-        self._sample: types.Sample | None = None
+        self._checks = checks
+        self.sample: types.Sample | None = None
+        self.interval: io_status.Interval | None = None
         self._decision: manager.Decision | None = None
-        self._build_status: (
-            collections.abc.Callable[..., status.Status] | None
-        ) = None
-        self._background = io_background.BackgroundChecks(
-            conf, lambda: self._sample, room
-        )
         self._fair_share = history.FairShare(
             conf.diskplacer_monitor.budget_window
         )
@@ -92,33 +87,13 @@ class IOLoop:
         )
 
     @property
-    def pressure(self) -> dict[str, int]:
-        """The sustained utilization of disks in per cent, by UUID."""
-        return {
-            uuid: round(100 * disk.pressure)
-            for uuid, disk in self._disk_states.items()
-        }
-
-    @property
-    def idle(self) -> dict[str, bool]:
-        """By UUID, true for disks that are idle."""
-        return {uuid: disk.idle for uuid, disk in self._disk_states.items()}
-
-    @property
-    def moves(self) -> dict[str, str]:
-        """Where elastic vdisks are being moved to and why, by volume."""
-        found = self._background.elastic
-        status_ = found and found.status
-        return elastic_status.moves(status_) if status_ else {}
-
-    @property
-    def _disk_states(self) -> collections.abc.Mapping[str, types.DiskState]:
-        return self._sample.disks if self._sampler and self._sample else {}
+    def disk_states(self) -> collections.abc.Mapping[str, types.DiskState]:
+        """The state of each disk, by UUID; none while nothing is measured."""
+        return self.sample.disks if self._sampler and self.sample else {}
 
     def run(self, stopped: threading.Event) -> None:
         """Run until ``stopped`` is set, then restore weights."""
         interval: float = self._conf.diskplacer_monitor.interval
-        self._background.start(stopped)
         due = time.monotonic()
         while not stopped.is_set():
             if not self._measuring.run(self.run_once):
@@ -145,9 +120,9 @@ class IOLoop:
         if self._sampler is None:
             before = now - self._conf.diskplacer_monitor.interval
             self._sampler = sampler.Sampler(
-                self._conf, before, self._background.health
+                self._conf, before, self._checks.health
             )
-        self._sample = sample = self._sampler.sample(servers, disks, now)
+        self.sample = sample = self._sampler.sample(servers, disks, now)
         self._decide(sample)
         decision = self._decision
         fair_shares = self._fair_share.update(sample)
@@ -155,10 +130,7 @@ class IOLoop:
         self._rounds += 1
         self._cpu_seconds += cpu_seconds
         self._weight_changes += decision.changes if decision else 0
-        self._build_status = functools.partial(
-            io_status.build_status,
-            host=self._conf.host,
-            mode=self._mode,
+        self.interval = io_status.Interval(
             time=time.time(),
             cpu_seconds=cpu_seconds,
             sample=sample,
@@ -167,20 +139,8 @@ class IOLoop:
             rounds=self._rounds,
             total_cpu_seconds=self._cpu_seconds,
             weight_changes=self._weight_changes,
-            seekers=self._background.seekers,
-            guests=self._background.guests,
-            standby=self._background.spindown.disks,
+            seekers=self._checks.seekers,
         )
-
-    def current_status(self) -> status.Status | None:
-        """Return the status after the last interval; any thread may call it.
-
-        :returns: None before the first interval.
-        """
-        if self._build_status is None:
-            return None
-        elastic_ = self._background.elastic
-        return self._build_status(elastic=elastic_ and elastic_.status)
 
     def _decide(self, sample: types.Sample) -> None:
         self._decision = None
@@ -194,7 +154,7 @@ class IOLoop:
         if self._manager is None:
             self._manager = manager.WeightManager(self._conf, sample.hierarchy)
         self._needs_restore |= self._mode == manager.ON
-        self._decision = self._manager.apply(sample, self._background.seekers)
+        self._decision = self._manager.apply(sample, self._checks.seekers)
 
     def _restore(self) -> bool:
         return self._restoring.run(

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Builds the status of the I/O loop from a sample and a decision.
+"""Builds the status of the I/O loop from an interval and slower checks.
 
 Any thread may build it, long after the interval: its inputs never change.
 """
@@ -32,44 +32,53 @@ from nova_diskplacer.monitor import types
 _RATES = ('read_bytes', 'write_bytes', 'reads', 'writes')
 
 
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """An interval of the I/O loop: its sample, and what was decided on it.
+
+    ``time`` is its end, in seconds since the epoch. ``decision`` is None if
+    weights are not decided. ``fair_shares`` are ratios of use to fair share.
+    ``rounds`` is the number of intervals, including this one,
+    ``total_cpu_seconds`` their CPU time, and ``weight_changes`` the number of
+    weights that were changed in them, or in a dry run would have been.
+    """
+
+    time: float
+    cpu_seconds: float
+    sample: types.Sample
+    decision: manager.Decision | None
+    fair_shares: types.Floats
+    rounds: int
+    total_cpu_seconds: float
+    weight_changes: int
+    seekers: collections.abc.Collection[types.ConsumerDisk]
+
+
 def build_status(
     host: str,
     mode: str,
-    time: float,
-    cpu_seconds: float,
-    sample: types.Sample,
-    decision: manager.Decision | None,
-    fair_shares: types.Floats,
-    rounds: int,
-    total_cpu_seconds: float,
-    weight_changes: int,
-    seekers: collections.abc.Collection[types.ConsumerDisk],
+    interval: Interval,
     guests: guest_stats.GuestStats | None,
     standby: collections.abc.Mapping[str, spindown.Standby],
     elastic: elastic_status.ElasticStatus | None,
 ) -> status.Status:
     """Return the status after an interval; see its fields.
 
-    :param decision: None if weights are not decided.
-    :param fair_shares: ratios of use to fair share.
-    :param rounds: number of intervals, including this one.
-    :param total_cpu_seconds: CPU time of all intervals.
-    :param weight_changes: number of weights that were changed in them, or in
-        a dry run would have been.
     :param guests: None if unknown.
     :param standby: of disks with a standby timeout, by UUID.
     :param elastic: None while elastic vdisks are not decided on.
     """
+    sample, decision = interval.sample, interval.decision
     return status.Status(
         host=host,
         mode=mode,
         deciding=decision is not None,
-        time=time,
+        time=interval.time,
         interval=sample.seconds,
-        cpu_seconds=cpu_seconds,
-        rounds=rounds,
-        total_cpu_seconds=total_cpu_seconds,
-        weight_changes=weight_changes,
+        cpu_seconds=interval.cpu_seconds,
+        rounds=interval.rounds,
+        total_cpu_seconds=interval.total_cpu_seconds,
+        weight_changes=interval.weight_changes,
         disks=[
             _disk(state, decision, standby.get(uuid))
             for uuid, state in sorted(sample.disks.items())
@@ -77,9 +86,9 @@ def build_status(
         unwatched=dict(sample.unwatched),
         hung=sorted(sample.hung),
         pairs=status.ConsumerDiskColumns(
-            **_consumers(sample, seekers, guests),
+            **_consumers(sample, interval.seekers, guests),
             **_decided(sample.pairs, decision),
-            budgets=fair_shares.tolist(),
+            budgets=interval.fair_shares.tolist(),
             **{
                 f'total_{name}': sample.history['totals'][:, column].tolist()
                 for column, name in enumerate(_RATES)

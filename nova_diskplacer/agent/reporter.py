@@ -13,6 +13,7 @@
 """Sends reports of changes, and heartbeats in between."""
 
 import collections.abc
+import dataclasses
 import functools
 import queue
 import time
@@ -23,6 +24,7 @@ import oslo_messaging
 
 from nova_diskplacer import reports
 from nova_diskplacer.agent import inventory
+from nova_diskplacer.disks import vdisk as vdisk_
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import log_once
 
@@ -32,8 +34,20 @@ _STEP = 5
 _FIGURES = ('total_gb', 'reserved_gb', 'used_gb', 'total_mbps', 'used_mbps')
 
 Pressure = collections.abc.Mapping[str, int]
-Idle = collections.abc.Mapping[str, bool]
-Moves = collections.abc.Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class DiskActivity:
+    """The I/O of disks, of which some or all may be unknown.
+
+    ``pressure`` is in per cent and ``idle`` tells whether disks are idle, both
+    by UUID of the disk. ``moves`` tells where elastic vdisks are being moved
+    to and why, by volume.
+    """
+
+    pressure: Pressure
+    idle: collections.abc.Mapping[str, bool]
+    moves: collections.abc.Mapping[str, str]
 
 
 class ReportSender:
@@ -117,10 +131,8 @@ class Reporter:
         provider: str,
         cache_mode: str | None,
         disks: collections.abc.Iterable[inventory.ReportedDisk],
-        pressure: Pressure,
+        activity: DiskActivity,
         asked: bool = False,
-        idle: Idle = types.MappingProxyType({}),
-        moves: Moves = types.MappingProxyType({}),
     ) -> None:
         """Send a report if it differs from the last one.
 
@@ -129,12 +141,10 @@ class Reporter:
 
         :param provider: UUID of the compute node's provider.
         :param cache_mode: cache mode of all vdisks, None if they differ.
-        :param pressure: pressure in per cent by disk UUID.
         :param asked: send the report in any case.
-        :param idle: whether disks are idle, by UUID.
-        :param moves: where elastic vdisks are being moved to, by volume.
         """
-        self._pressure = smooth(self._pressure, pressure)
+        self._pressure = smooth(self._pressure, activity.pressure)
+        activity = dataclasses.replace(activity, pressure=self._pressure)
         report = reports.with_digest(
             {
                 'version': reports.VERSION,
@@ -143,10 +153,7 @@ class Reporter:
                 'provider': provider,
                 'cache_mode': cache_mode,
                 **self._software,
-                'disks': [
-                    _disk(reported, self._pressure, idle, moves)
-                    for reported in disks
-                ],
+                'disks': [_disk(reported, activity) for reported in disks],
             }
         )
         if asked or report['digest'] != self._digest:
@@ -174,20 +181,16 @@ def smooth(before: Pressure, now: Pressure) -> Pressure:
 
 
 def _disk(
-    reported: inventory.ReportedDisk,
-    pressure: Pressure,
-    idle: Idle,
-    moves: Moves,
+    reported: inventory.ReportedDisk, activity: DiskActivity
 ) -> dict[str, typing.Any]:
     disk = reported.disk
-    figures = {'pressure': pressure, 'idle': idle}
-    known = {
-        name: by_disk[disk.uuid]
-        for name, by_disk in figures.items()
-        if disk.uuid in by_disk
-    }
+    measured: dict[str, typing.Any] = {}
+    if disk.uuid in activity.pressure:
+        measured['pressure'] = activity.pressure[disk.uuid]
+    if disk.uuid in activity.idle:
+        measured['idle'] = activity.idle[disk.uuid]
     return {
-        **known,
+        **measured,
         'uuid': disk.uuid,
         'medium': disk.medium,
         'model': disk.model,
@@ -196,17 +199,17 @@ def _disk(
         **{name: getattr(reported.figures, name) for name in _FIGURES},
         'health': disk.health,
         'vdisks': [
-            {
-                'volume_id': vdisk.volume_id,
-                'server_id': vdisk.server_id,
-                'size_gb': vdisk.size_gb,
-                'is_snapshot': vdisk.is_snapshot,
-                **(
-                    {'move': moves[vdisk.volume_id]}
-                    if vdisk.volume_id in moves
-                    else {}
-                ),
-            }
+            _vdisk(vdisk, activity.moves.get(vdisk.volume_id))
             for vdisk in disk.vdisks
         ],
     }
+
+
+def _vdisk(vdisk: vdisk_.VDisk, move: str | None) -> dict[str, typing.Any]:
+    fields = {
+        'volume_id': vdisk.volume_id,
+        'server_id': vdisk.server_id,
+        'size_gb': vdisk.size_gb,
+        'is_snapshot': vdisk.is_snapshot,
+    }
+    return fields if move is None else {**fields, 'move': move}

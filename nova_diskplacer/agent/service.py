@@ -29,7 +29,7 @@ from nova_diskplacer.agent import exporters
 from nova_diskplacer.agent import forgotten
 from nova_diskplacer.agent import host_status
 from nova_diskplacer.agent import inventory
-from nova_diskplacer.agent import io_loop
+from nova_diskplacer.agent import io_control
 from nova_diskplacer.agent import reporter
 from nova_diskplacer.agent import server_tasks
 from nova_diskplacer.disks import bind_failures
@@ -95,11 +95,11 @@ class Agent:
             conf.diskplacer_agent.heartbeat_interval,
             software=catalogue.software(conf.diskplacer.profile_dirs),
         )
-        self._io_loop = io_loop.IOLoop(
+        self._io_control = io_control.IOControl(
             conf,
             lambda: self._server_tasks.servers,
             lambda: self._disks,
-            self._room,
+            self._free_gb,
         )
         self._watch_log = log_once.RetryLogger(
             f'{conf.diskplacer.disk_root} cannot be read',
@@ -121,10 +121,10 @@ class Agent:
             self._conf.diskplacer.disk_root,
         )
         exporters.start_exporters(
-            self._conf, self._io_loop.current_status, self.current_status
+            self._conf, self._io_control.current_status, self.current_status
         )
         io_thread = threading.Thread(
-            target=self._io_loop.run, args=(self._stopped,), daemon=True
+            target=self._io_control.run, args=(self._stopped,), daemon=True
         )
         io_thread.start()
         for work in (
@@ -244,7 +244,7 @@ class Agent:
             bind_failures=bind_failures.read(self._conf.diskplacer.disk_root),
         )
 
-    def _room(self) -> dict[str, int]:
+    def _free_gb(self) -> dict[str, int]:
         """Return the GiB that no claim and no vdisk takes, by disk."""
         with self._state:
             return {
@@ -315,10 +315,8 @@ class Agent:
                 self._root,
                 cache_mode.common(self._modes.values()),
                 with_known_figures(self._reported, self._disks),
-                self._io_loop.pressure,
+                self._io_control.disk_activity(),
                 asked,
-                self._io_loop.idle,
-                self._io_loop.moves,
             )
 
 

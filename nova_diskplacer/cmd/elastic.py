@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""diskplacer-manage elastic: the widths of elastic vdisks, and orders.
+"""diskplacer-manage elastic: the widths of elastic vdisks, and overrides.
 
 Entry points add the commands that move vdisks.
 """
@@ -33,9 +33,9 @@ from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import discovery
-from nova_diskplacer.elastic import host
-from nova_diskplacer.elastic import orders
+from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import status
+from nova_diskplacer.elastic.processes import operator_overrides as overrides
 from nova_diskplacer.monitor import elastic_status
 from nova_diskplacer.monitor import status_socket
 
@@ -152,23 +152,23 @@ def _lines(state: elastic_status.ElasticStatus) -> list[str]:
 def _forbid(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if not args.all:
         _find(conf, args.volume)
-    return _order(
+    return _override(
         conf,
         lambda given: (
             dataclasses.replace(given, forbid_all=True)
             if args.all
-            else orders.forbid(given, args.volume)
+            else overrides.forbid(given, args.volume)
         ),
     )
 
 
 def _allow(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    return _order(
+    return _override(
         conf,
         lambda given: (
             dataclasses.replace(given, forbid_all=False)
             if args.all
-            else orders.allow(given, args.volume)
+            else overrides.allow(given, args.volume)
         ),
     )
 
@@ -180,19 +180,20 @@ def _force(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             f'--width {args.width} is not from {vdisk.minimum} to '
             f'{vdisk.maximum}, as volume {args.volume} allows'
         )
-    return _order(
-        conf, lambda given: orders.force(given, args.volume, args.width)
+    return _override(
+        conf,
+        lambda given: overrides.force(given, args.volume, args.width),
     )
 
 
-def _order(
+def _override(
     conf: cfg.ConfigOpts,
-    order: collections.abc.Callable[[host.Orders], host.Orders],
+    changed: collections.abc.Callable[[inputs.Overrides], inputs.Overrides],
 ) -> int:
-    """Change the orders of the host, and print them."""
+    """Change the overrides of the host, and print them."""
     disk_root = conf.diskplacer.disk_root
-    orders.change(disk_root, order)
-    given = orders.read(disk_root)
+    overrides.change(disk_root, changed)
+    given = overrides.read(disk_root)
     lines = [f'Moves of {one} are forbidden.' for one in given.forbidden]
     lines += [
         f'{volume} is moved to {width} disks.'
@@ -204,7 +205,7 @@ def _order(
     return exit_status.OK
 
 
-def _find(conf: cfg.ConfigOpts, volume: str) -> host.ElasticVDisk:
+def _find(conf: cfg.ConfigOpts, volume: str) -> inputs.ElasticVDisk:
     """Return an elastic vdisk of this host.
 
     :raises ElasticError: there is no such one.

@@ -12,9 +12,10 @@
 
 """Elastic vdisks: over how many disks a vdisk is striped, and when it moves.
 
-Pure functions decide: ``observations`` averages measurements, ``verdicts``
-judges a vdisk, ``policy`` keeps the state of a host and lets one vdisk at a
-time move, ``targets`` chooses disks, ``moves`` and ``paths`` plan the move,
-and ``simulation`` replays loads through them. ``discovery`` finds the vdisks,
-``executor`` takes the steps, and ``orders`` and ``progress`` keep files.
+Pure functions decide: ``discovery`` finds the vdisks on disks, ``disk_use``
+what they use of them, ``observations`` averages that, ``verdicts`` judges a
+vdisk, ``policy`` keeps the state of a host and lets one vdisk at a time move,
+``targets`` chooses disks, ``moves`` and ``paths`` plan the move, and
+``simulation`` replays loads through them. Files, threads and locks are in the
+package ``processes`` alone.
 """

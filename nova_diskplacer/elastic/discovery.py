@@ -19,7 +19,7 @@ import dataclasses
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import vdisk as vdisk_
-from nova_diskplacer.elastic import host
+from nova_diskplacer.elastic import inputs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Found:
     """An elastic vdisk with its name, which its logical volumes have."""
 
     name: str
-    vdisk: host.ElasticVDisk
+    vdisk: inputs.ElasticVDisk
 
 
 #: By the ID of the volume.
@@ -78,13 +78,13 @@ def _found(
     )
     leg_gb = -(-leg_bytes // vdisk_.GIB)
     return Found(
-        piece.name, host.ElasticVDisk(leg_gb, piece.minimum, location)
+        piece.name, inputs.ElasticVDisk(leg_gb, piece.minimum, location)
     )
 
 
 def require(
     disks: collections.abc.Iterable[discover.Disk], volume: str
-) -> host.ElasticVDisk:
+) -> inputs.ElasticVDisk:
     """Return the elastic vdisk of a volume.
 
     :raises ElasticError: there is no such one on the disks.

@@ -17,7 +17,7 @@ import dataclasses
 import itertools
 
 from nova_diskplacer.disks.vdisk import GIB
-from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import pace
 from nova_diskplacer.elastic import paths
@@ -85,9 +85,9 @@ class Plan:
 
 def plan(
     uuid: str,
-    vdisk: host_.ElasticVDisk,
+    vdisk: inputs.ElasticVDisk,
     widths: collections.abc.Sequence[int],
-    disks: collections.abc.Mapping[str, host_.Disk],
+    disks: collections.abc.Mapping[str, inputs.Disk],
     others: collections.abc.Mapping[str, float],
     settings: settings_.Settings,
     forced: bool,
@@ -135,7 +135,7 @@ def plan(
 def step_seconds(
     step: legs.Step,
     leg_gb: int,
-    disks: collections.abc.Mapping[str, host_.Disk],
+    disks: collections.abc.Mapping[str, inputs.Disk],
     settings: settings_.Settings,
 ) -> float:
     """Return the time that a step takes."""

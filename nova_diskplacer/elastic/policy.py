@@ -37,13 +37,13 @@ move that fails is tried again after a time that doubles with each failure.
 import collections.abc
 import dataclasses
 
-from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import moves
 from nova_diskplacer.elastic import observations
 from nova_diskplacer.elastic import settings as settings_
 from nova_diskplacer.elastic import verdicts
 
-_NO_ORDERS = host_.Orders()
+_NO_OVERRIDES = inputs.Overrides()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,9 +77,9 @@ class Decision:
 def decide(
     state: State,
     observation: observations.Observation,
-    host: host_.Host,
+    host: inputs.Host,
     settings: settings_.Settings,
-    orders: host_.Orders = _NO_ORDERS,
+    overrides: inputs.Overrides = _NO_OVERRIDES,
     busy: bool = False,
 ) -> Decision:
     """Return what to do after one more observation.
@@ -114,7 +114,7 @@ def decide(
                 vdisk,
                 observation.end,
                 settings,
-                orders,
+                overrides,
             )
         )
     move = None
@@ -135,7 +135,7 @@ def decide(
 def _first(
     by_vdisk: dict[str, verdicts.Verdict],
     means: observations.Means,
-    host: host_.Host,
+    host: inputs.Host,
     settings: settings_.Settings,
 ) -> moves.Move | None:
     """Return the first possible move.

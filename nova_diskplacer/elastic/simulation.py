@@ -23,7 +23,7 @@ import dataclasses
 import itertools
 
 from nova_diskplacer.disks.vdisk import GIB
-from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import moves
 from nova_diskplacer.elastic import observations
@@ -140,9 +140,11 @@ def run(
     """Return the steps of a simulation of so many seconds."""
     uuids = [f'disk{number:02}' for number in range(setup.maximum)]
     leg_gb = -(-setup.size_gb // setup.maximum)
-    disk = host_.Disk(setup.medium, setup.mbps, room_gb=leg_gb * setup.maximum)
+    disk = inputs.Disk(
+        setup.medium, setup.mbps, free_gb=leg_gb * setup.maximum
+    )
     disks = dict.fromkeys(uuids, disk)
-    vdisk = host_.ElasticVDisk(
+    vdisk = inputs.ElasticVDisk(
         leg_gb,
         setup.minimum,
         legs.narrowest(tuple(uuids[: setup.minimum]), setup.maximum),
@@ -176,7 +178,7 @@ def run(
         decision = policy.decide(
             state,
             observations.Observation(end, settings.interval, used, parts),
-            host_.Host({_VDISK: vdisk}, disks),
+            inputs.Host({_VDISK: vdisk}, disks),
             settings,
         )
         steps.append(
@@ -202,7 +204,7 @@ def run(
 
 def _copied(
     move: moves.Move | None,
-    vdisk: host_.ElasticVDisk,
+    vdisk: inputs.ElasticVDisk,
     settings: settings_.Settings,
 ) -> dict[str, float]:
     """Return the utilization of disks by a move, 0 to 1."""
@@ -215,8 +217,8 @@ def _copied(
 
 def _reached(
     state: policy.State,
-    vdisk: host_.ElasticVDisk,
-    disks: collections.abc.Mapping[str, host_.Disk],
+    vdisk: inputs.ElasticVDisk,
+    disks: collections.abc.Mapping[str, inputs.Disk],
     now: float,
     settings: settings_.Settings,
 ) -> legs.Location:

@@ -15,7 +15,7 @@
 import itertools
 
 from nova_diskplacer.disks.vdisk import GIB
-from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import moves
 from nova_diskplacer.elastic import policy
@@ -34,7 +34,7 @@ _KINDS = {
 
 def statuses(
     decision: policy.Decision,
-    host: host_.Host,
+    host: inputs.Host,
     copied: int = 0,
 ) -> tuple[elastic_status.ElasticVDisk, ...]:
     """Return the statuses of all vdisks, sorted by UUID.
@@ -79,7 +79,7 @@ def _kind(verdict: verdicts.Verdict, move: moves.Move | None) -> str:
 
 
 def _left_bytes(
-    move: moves.Move, vdisk: host_.ElasticVDisk, copied: int
+    move: moves.Move, vdisk: inputs.ElasticVDisk, copied: int
 ) -> int:
     """Return the bytes that a move has to copy yet."""
     left = 0

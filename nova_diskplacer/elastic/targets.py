@@ -15,7 +15,7 @@
 import collections.abc
 import dataclasses
 
-from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import paths
 
 
@@ -28,9 +28,9 @@ class Targets:
 
 
 def choose(
-    vdisk: host_.ElasticVDisk,
+    vdisk: inputs.ElasticVDisk,
     width: int,
-    disks: collections.abc.Mapping[str, host_.Disk],
+    disks: collections.abc.Mapping[str, inputs.Disk],
     others: collections.abc.Mapping[str, float],
     limit: float,
 ) -> Targets:
@@ -52,7 +52,7 @@ def choose(
     path = path[: vdisk.width - width + 1]
     for uuid, most in paths.most_held(path).items():
         more_gb = (most - vdisk.location.count(uuid)) * vdisk.leg_gb
-        if more_gb and disks[uuid].room_gb < more_gb:
+        if more_gb and disks[uuid].free_gb < more_gb:
             return Targets(reason=f'disk {uuid} has no room for {more_gb} GiB')
         if more_gb and uuid not in suit:
             return Targets(
@@ -63,9 +63,9 @@ def choose(
 
 
 def _widened(
-    vdisk: host_.ElasticVDisk,
+    vdisk: inputs.ElasticVDisk,
     width: int,
-    disks: collections.abc.Mapping[str, host_.Disk],
+    disks: collections.abc.Mapping[str, inputs.Disk],
     others: collections.abc.Mapping[str, float],
     suit: collections.abc.Collection[str],
     limit: float,
@@ -81,7 +81,7 @@ def _widened(
         for uuid, disk in disks.items()
         if disk.medium in media and uuid not in vdisk.location
     }
-    roomy = {uuid for uuid, disk in alike.items() if disk.room_gb >= needed_gb}
+    roomy = {uuid for uuid, disk in alike.items() if disk.free_gb >= needed_gb}
     suitable = roomy.intersection(suit)
     if len(suitable) < number:
         return Targets(
@@ -91,6 +91,6 @@ def _widened(
             f'are used to more than {limit:.0%} by others or are not measured'
         )
     order = sorted(
-        suitable, key=lambda uuid: (others[uuid], -disks[uuid].room_gb, uuid)
+        suitable, key=lambda uuid: (others[uuid], -disks[uuid].free_gb, uuid)
     )
     return Targets(paths.widened(vdisk.location, order[:number]))

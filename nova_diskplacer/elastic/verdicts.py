@@ -16,7 +16,7 @@ import collections.abc
 import dataclasses
 import math
 
-from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import observations
 from nova_diskplacer.elastic import paths
@@ -91,7 +91,7 @@ class Verdict:
 def observe(
     past: VDiskState | None,
     uuid: str,
-    vdisk: host_.ElasticVDisk,
+    vdisk: inputs.ElasticVDisk,
     window: observations.Window,
     means: observations.Means,
     settings: settings_.Settings,
@@ -134,7 +134,7 @@ def observe(
 
 def _figures(
     uuid: str,
-    vdisk: host_.ElasticVDisk,
+    vdisk: inputs.ElasticVDisk,
     means: observations.Means,
     widen_share: float,
 ) -> Figures:
@@ -158,16 +158,16 @@ def judge(
     state: VDiskState,
     figures: Figures | None,
     uuid: str,
-    vdisk: host_.ElasticVDisk,
+    vdisk: inputs.ElasticVDisk,
     now: float,
     settings: settings_.Settings,
-    orders: host_.Orders,
+    overrides: inputs.Overrides,
 ) -> Verdict:
     """Return the verdict on a vdisk, all of whose disks are there.
 
     :param state: the state and figures that ``observe`` has returned.
     """
-    if orders.forbid(uuid):
+    if overrides.forbid(uuid):
         return Verdict(figures, 'the operator forbids moves')
     ago = 0.0 if state.moved is None else now - state.moved
     if state.failures and ago < settings.retry_time(state.failures):
@@ -176,8 +176,8 @@ def judge(
             figures,
             f'its last move failed, next try in {left:.0f} s: {state.refusal}',
         )
-    if uuid in orders.forced:
-        return _forced(figures, vdisk, orders.forced[uuid])
+    if uuid in overrides.forced:
+        return _forced(figures, vdisk, overrides.forced[uuid])
     if figures is None:
         return Verdict(
             None,
@@ -207,7 +207,7 @@ def judge(
 
 
 def _forced(
-    figures: Figures | None, vdisk: host_.ElasticVDisk, width: int
+    figures: Figures | None, vdisk: inputs.ElasticVDisk, width: int
 ) -> Verdict:
     why = f'the operator forces a width of {width}'
     if width == vdisk.width:
@@ -222,7 +222,7 @@ def _forced(
 
 def _widen(
     figures: Figures,
-    vdisk: host_.ElasticVDisk,
+    vdisk: inputs.ElasticVDisk,
     settings: settings_.Settings,
 ) -> Verdict:
     pressure = figures.own_pressure
@@ -236,7 +236,7 @@ def _widen(
 def _narrow(
     state: VDiskState,
     figures: Figures,
-    vdisk: host_.ElasticVDisk,
+    vdisk: inputs.ElasticVDisk,
     now: float,
     settings: settings_.Settings,
 ) -> Verdict:

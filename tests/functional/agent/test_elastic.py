@@ -23,12 +23,12 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
-from nova_diskplacer.elastic import executor
 from nova_diskplacer.elastic import legs
-from nova_diskplacer.elastic import orders
+from nova_diskplacer.elastic.processes import executor
+from nova_diskplacer.elastic.processes import operator_overrides as overrides
 from nova_diskplacer.host import files
 from nova_diskplacer.monitor import status_socket
-from tests.unit.nova_diskplacer.agent import elastic_samples
+from tests.unit.nova_diskplacer.elastic import elastic_samples
 from tests.unit.nova_diskplacer.monitor import example
 
 
@@ -173,7 +173,7 @@ class ElasticTest(testtools.TestCase):
         args = manage.make_parser(words).parse_args(words)
         with contextlib.redirect_stdout(io.StringIO()):
             args.handler(self.world.conf, args)
-        self.assertTrue(orders.read(self.world.root).forbid_all)
+        self.assertTrue(overrides.read(self.world.root).forbid_all)
         self.wait(lambda state: state.executor.startswith('waits; volume'))
         self.wait(lambda state: state.step is None)
         self.assertEqual('aaaa', self.world.location)

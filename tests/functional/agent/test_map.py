@@ -20,6 +20,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from nova_diskplacer.agent import inventory
+from nova_diskplacer.agent import reporter
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.placement import client as placement_client
@@ -180,8 +181,8 @@ class MapTest(base.AgentTestCase):
         # these disks are no block devices, which the I/O loop would measure
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.agent.io_loop.IOLoop.pressure',
-                property(lambda _: pressure),
+                'nova_diskplacer.agent.io_control.IOControl.disk_activity',
+                lambda _: reporter.DiskActivity(pressure, {}, {}),
             )
         )
         self.claim(self.second)

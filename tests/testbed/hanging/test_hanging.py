@@ -33,7 +33,9 @@ from cinder_vdisk_mapper.backend import lvm as backend_lvm
 from nova_diskplacer import exception
 from nova_diskplacer.agent import inventory
 from nova_diskplacer.agent import io_loop
+from nova_diskplacer.agent import io_status
 from nova_diskplacer.agent import service
+from nova_diskplacer.agent import slow_checks
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
@@ -232,9 +234,16 @@ class HangingTestCase(base.LVMTestCase):
                     self.root, self.healthy, patience=probes.TIMEOUT
                 )
             )
-            agent = io_loop.IOLoop(self.conf, lambda: [], lambda: disks)
-            agent.run_once()
-            state = agent.current_status()
+            loop = io_loop.IOLoop(
+                self.conf,
+                lambda: [],
+                lambda: disks,
+                slow_checks.SlowChecks(self.conf),
+            )
+            loop.run_once()
+            state = io_status.build_status(
+                'testbed', 'off', loop.interval, None, {}, None
+            )
             figures = {
                 labels[1]
                 for metric in io_metrics.METRICS

@@ -21,7 +21,7 @@ import time
 import fixtures
 from oslo_config import cfg
 
-from nova_diskplacer.agent import io_loop
+from nova_diskplacer.agent import io_control
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from tests import shell
@@ -91,7 +91,9 @@ class IOLoopTest(test_bfq.BFQTestCase):
 
     def start(self):
         """Start the loop; returns it, and a function that ends it."""
-        running = io_loop.IOLoop(self.conf, list, lambda: self.disks)
+        running = io_control.IOControl(
+            self.conf, list, lambda: self.disks, dict
+        )
         stopped = threading.Event()
         thread = threading.Thread(target=running.run, args=(stopped,))
         thread.start()

@@ -24,7 +24,7 @@ from cinder_vdisk_mapper.moves import leg_mover
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.disks import discover
-from nova_diskplacer.elastic import progress
+from nova_diskplacer.elastic.processes import progress
 from nova_diskplacer.host import files
 from nova_diskplacer.monitor import status_socket
 from tests.unit.nova_diskplacer.elastic import on_disks

@@ -14,13 +14,12 @@ import threading
 from unittest import mock
 
 import fixtures
-from oslo_config import cfg
 from oslotest import base
 
 from nova_diskplacer import exception
-from nova_diskplacer.agent import io_background
 from nova_diskplacer.agent import io_loop
 from nova_diskplacer.agent import restore
+from nova_diskplacer.agent import slow_checks
 from nova_diskplacer.host import systemd
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import sampler
@@ -35,7 +34,6 @@ class IOLoopTest(base.BaseTestCase):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.conf = self.useFixture(configured.Options()).conf
-        self.conf.register_opt(cfg.StrOpt('host', default='compute-3'))
         self.conf.set_override('mode', 'on', 'diskplacer_weights')
         self.conf.set_override('interval', 0.2, 'diskplacer_monitor')
         self.sampler = self.patch(sampler, 'Sampler')
@@ -44,7 +42,6 @@ class IOLoopTest(base.BaseTestCase):
         self.apply = self.manager.return_value.apply
         self.apply.return_value = example.make_decision()
         self.restore = self.patch(restore, 'restore_kernel_state')
-        self.patch(io_background.BackgroundChecks, 'start')
         self.servers, self.disks = [], []
         self.loop = self.make_loop()
 
@@ -55,7 +52,10 @@ class IOLoopTest(base.BaseTestCase):
 
     def make_loop(self):
         return io_loop.IOLoop(
-            self.conf, lambda: self.servers, lambda: self.disks
+            self.conf,
+            lambda: self.servers,
+            lambda: self.disks,
+            slow_checks.SlowChecks(self.conf),
         )
 
     def run_loop(self, *steps):
@@ -89,26 +89,22 @@ class IOLoopTest(base.BaseTestCase):
         for self.servers, self.disks in ((None, []), ([], None)):
             self.loop.run_once()
         self.sampler.assert_not_called()
-        self.assertIsNone(self.loop.current_status())
-        self.assertEqual({}, self.loop.pressure)
-        self.assertEqual({}, self.loop.idle)
+        self.assertIsNone(self.loop.sample)
+        self.assertIsNone(self.loop.interval)
+        self.assertEqual({}, self.loop.disk_states)
 
     def test_an_interval(self):
         self.loop.run_once()
         self.loop.run_once()
         self.sampler.assert_called_once()
         self.manager.assert_called_once()
-        shown = self.loop.current_status()
-        self.assertEqual('compute-3', shown.host)
-        self.assertTrue(shown.deciding)
-        self.assertEqual(2, shown.rounds)
-        self.assertEqual(2 * 2, shown.weight_changes)
-        self.assertEqual([1.0, 9.0, 10.0, 10.0], shown.pairs.classes)
+        interval = self.loop.interval
+        self.assertIs(self.apply.return_value, interval.decision)
+        self.assertIs(self.loop.sample, interval.sample)
+        self.assertEqual(2, interval.rounds)
+        self.assertEqual(2 * 2, interval.weight_changes)
         self.assertEqual(
-            {example.HDD: 50, example.NVME: 50}, self.loop.pressure
-        )
-        self.assertEqual(
-            {example.HDD: True, example.NVME: False}, self.loop.idle
+            {example.HDD, example.NVME}, set(self.loop.disk_states)
         )
 
     def test_mode_off(self):
@@ -116,7 +112,7 @@ class IOLoopTest(base.BaseTestCase):
         self.loop = self.make_loop()
         self.loop.run_once()
         self.manager.assert_not_called()
-        self.assertFalse(self.loop.current_status().deciding)
+        self.assertIsNone(self.loop.interval.decision)
 
     def test_weights_are_restored_at_the_end(self):
         self.run_loop()
@@ -150,30 +146,30 @@ class IOLoopTest(base.BaseTestCase):
 
     def test_weights_are_restored_while_nothing_is_measured(self):
         sample = self.sampler.return_value.sample
-        pressures = []
+        states = []
         self.run_loop(
             self.fail(sample),
-            lambda: pressures.append(self.loop.pressure),
+            lambda: states.append(self.loop.disk_states),
             self.heal(sample),
-            lambda: pressures.append(self.loop.pressure),
+            lambda: states.append(self.loop.disk_states),
         )
-        self.assertEqual({}, pressures[0])
-        self.assertNotEqual({}, pressures[1])
+        self.assertEqual({}, states[0])
+        self.assertNotEqual({}, states[1])
         # once in the loop, once at the end
         self.assertEqual(2, self.restore.call_count)
         self.assertEqual(1, self.log.output.count('cannot be measured'))
         self.assertEqual(1, self.log.output.count('is measured again'))
         # totals go on
-        self.assertEqual(3, self.loop.current_status().rounds)
+        self.assertEqual(3, self.loop.interval.rounds)
 
     def test_a_failed_decision_is_not_repeated_at_once(self):
         self.fail(self.apply)()
         self.run_loop(self.heal(self.apply), *[lambda: None] * 9)
         self.assertEqual(1, self.apply.call_count)
-        self.assertFalse(self.loop.current_status().deciding)
+        self.assertIsNone(self.loop.interval.decision)
         # once in the loop, once at the end
         self.assertEqual(2, self.restore.call_count)
         self.loop.run_once()
         self.assertEqual(2, self.apply.call_count)
         self.assertEqual(2, self.manager.call_count)
-        self.assertTrue(self.loop.current_status().deciding)
+        self.assertIsNotNone(self.loop.interval.decision)

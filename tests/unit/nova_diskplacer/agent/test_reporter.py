@@ -52,10 +52,8 @@ class ReporterTest(base.BaseTestCase):
             'root',
             None,
             [reported],
-            {'a': pressure},
+            reporter.DiskActivity({'a': pressure}, idle or {}, moves or {}),
             asked,
-            idle or {},
-            moves or {},
         )
         return self.sent[0] if self.sent else None
 

@@ -22,7 +22,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.disks import discover
-from nova_diskplacer.elastic import orders
+from nova_diskplacer.elastic.processes import operator_overrides as overrides
 from nova_diskplacer.monitor import status_socket
 from tests import configured
 from tests.unit.nova_diskplacer.elastic import on_disks
@@ -108,12 +108,12 @@ class OrdersTest(CommandTestCase):
         self.assertEqual(
             'Moves of volume are forbidden.\n', self.run_('forbid', 'volume')
         )
-        self.assertTrue(orders.read(self.root).forbid('volume'))
-        self.assertFalse(orders.read(self.root).forbid('other'))
+        self.assertTrue(overrides.read(self.root).forbid('volume'))
+        self.assertFalse(overrides.read(self.root).forbid('other'))
         self.assertEqual(
             'The load decides on all vdisks.\n', self.run_('allow', 'volume')
         )
-        self.assertFalse(orders.read(self.root).forbid('volume'))
+        self.assertFalse(overrides.read(self.root).forbid('volume'))
 
     def test_all(self):
         self.run_('force', 'volume', '--width', '4')
@@ -122,19 +122,19 @@ class OrdersTest(CommandTestCase):
             'volume is moved to 4 disks.\n',
             self.run_('forbid', '--all'),
         )
-        self.assertTrue(orders.read(self.root).forbid('other'))
+        self.assertTrue(overrides.read(self.root).forbid('other'))
         self.run_('allow', '--all')
-        self.assertEqual({'volume': 4}, orders.read(self.root).forced)
+        self.assertEqual({'volume': 4}, overrides.read(self.root).forced)
 
     def test_the_last_order_counts(self):
         self.run_('forbid', 'volume')
         self.run_('force', 'volume', '--width', '1')
-        given = orders.read(self.root)
+        given = overrides.read(self.root)
         self.assertEqual(
             (frozenset(), {'volume': 1}), (given.forbidden, given.forced)
         )
         self.run_('forbid', 'volume')
-        self.assertEqual({}, orders.read(self.root).forced)
+        self.assertEqual({}, overrides.read(self.root).forced)
 
     def test_bad_arguments(self):
         self.assert_error(

@@ -16,7 +16,7 @@ import dataclasses
 
 import hypothesis
 
-from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import observations
 from nova_diskplacer.elastic import paths
@@ -63,15 +63,15 @@ def defaults(**overrides):
 
 
 def disk(**values):
-    fields = {'medium': 'ssd', 'mbps': 1000.0, 'room_gb': 100}
-    return host_.Disk(**{**fields, **values})
+    fields = {'medium': 'ssd', 'mbps': 1000.0, 'free_gb': 100}
+    return inputs.Disk(**{**fields, **values})
 
 
 def vdisk(*disks, minimum=1, maximum=4, leg_gb=2):
     """Return a vdisk that was widened from its first disks to all of them."""
     location = legs.narrowest(disks[:minimum], maximum)
     path = paths.widened(location, disks[minimum:])
-    return host_.ElasticVDisk(leg_gb, minimum, path[-1])
+    return inputs.ElasticVDisk(leg_gb, minimum, path[-1])
 
 
 class Host:
@@ -85,7 +85,7 @@ class Host:
         self.settings = settings
         self.vdisks = dict(vdisks)
         self.disks = {uuid: disk() for uuid in disks}
-        self.orders = host_.Orders()
+        self.overrides = inputs.Overrides()
         self.state = policy.State()
         self.now = 1000.0
         self.parts, self.others = {}, {}
@@ -94,7 +94,7 @@ class Host:
 
     @property
     def host(self):
-        return host_.Host(self.vdisks, self.disks)
+        return inputs.Host(self.vdisks, self.disks)
 
     def observe(self, **parts):
         """Observe the host for an interval, and return the decision."""
@@ -119,7 +119,7 @@ class Host:
             ),
             self.host,
             self.settings,
-            self.orders,
+            self.overrides,
             self.busy,
         )
         self.state = self.decision.state

@@ -16,12 +16,12 @@ import testtools
 from nova_diskplacer import exception
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import discovery
-from nova_diskplacer.elastic import host
+from nova_diskplacer.elastic import inputs
 from tests.unit.nova_diskplacer.elastic import on_disks
 
 
 def found(location):
-    vdisk = host.ElasticVDisk(2, 1, tuple(location))
+    vdisk = inputs.ElasticVDisk(2, 1, tuple(location))
     return {on_disks.VOLUME: discovery.Found(on_disks.NAME, vdisk)}
 
 

@@ -12,7 +12,7 @@
 
 import testtools
 
-from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import policy
 from tests.unit.nova_diskplacer.elastic import hosts
 
@@ -180,7 +180,7 @@ class NarrowTest(PolicyTestCase):
 
     def test_the_wider_one_if_one_disk_has_no_room(self):
         for uuid in 'abcdef':
-            self.cloud.disks[uuid] = hosts.disk(room_gb=2)
+            self.cloud.disks[uuid] = hosts.disk(free_gb=2)
         self.assertEqual(2, self.cloud.wait(300, v=QUIET).width)
 
     def test_in_one_move(self):
@@ -251,11 +251,11 @@ class BackOffTest(PolicyTestCase):
         self.cloud.wait(300, v=BUSY)
         self.cloud.finish('failed')
         self.assertEqual(0, self.cloud.state.vdisks['v'].level)
-        self.cloud.orders = host_.Orders(forced={'v': 2})
+        self.cloud.overrides = inputs.Overrides(forced={'v': 2})
         self.assertTrue(self.cloud.wait(30).forced)
         self.cloud.finish()
         self.assertEqual(0, self.cloud.state.vdisks['v'].level)
-        self.cloud.orders = host_.Orders()
+        self.cloud.overrides = inputs.Overrides()
         self.widened()
         self.assertEqual(1, self.cloud.state.vdisks['v'].level)
 
@@ -290,7 +290,7 @@ class InterruptedTest(PolicyTestCase):
         self.assertIn('others cause the pressure', self.cloud.why())
 
     def test_a_forced_width_stays(self):
-        self.cloud.orders = host_.Orders(forced={'v': 3})
+        self.cloud.overrides = inputs.Overrides(forced={'v': 3})
         self.assertIsNone(self.cloud.wait(300, v=MIDDLE))
 
 
@@ -358,8 +358,8 @@ class OneMoveTest(PolicyTestCase):
 
 
 class OrdersTest(PolicyTestCase):
-    def order(self, **orders):
-        self.cloud.orders = host_.Orders(**orders)
+    def order(self, **overrides):
+        self.cloud.overrides = inputs.Overrides(**overrides)
 
     def test_forbidden_vdisk(self):
         self.order(forbidden=frozenset('v'))
@@ -402,7 +402,7 @@ class OrdersTest(PolicyTestCase):
     def test_both(self):
         error = self.assertRaises(
             ValueError,
-            host_.Orders,
+            inputs.Overrides,
             forbidden=frozenset('vw'),
             forced={'v': 1, 'w': 2},
         )

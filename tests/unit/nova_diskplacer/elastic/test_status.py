@@ -13,7 +13,7 @@
 import testtools
 
 from nova_diskplacer.disks.vdisk import GIB
-from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import status
 from tests.unit.nova_diskplacer.elastic import hosts
 
@@ -71,10 +71,10 @@ class StatusTest(testtools.TestCase):
 
         self.assertEqual(['widen', 'stay'], kinds())
         self.cloud.finish()
-        self.cloud.orders = host_.Orders(forced={'w': 2})
+        self.cloud.overrides = inputs.Overrides(forced={'w': 2})
         self.cloud.observe()
         self.assertEqual(['stay', 'forced'], kinds())
         self.cloud.finish()
-        self.cloud.orders = host_.Orders()
+        self.cloud.overrides = inputs.Overrides()
         self.assertIsNotNone(self.cloud.wait(300, v=0.0, w=0.0))
         self.assertEqual(['narrow', 'stay'], kinds())

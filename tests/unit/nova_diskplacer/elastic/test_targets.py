@@ -42,18 +42,18 @@ class ChooseTest(testtools.TestCase):
 
     def test_least_used_disks_then_those_with_room(self):
         self.assert_chosen('ccee', 2, others=dict.fromkeys('abd', 0.1))
-        self.disks['f'] = hosts.disk(room_gb=200)
+        self.disks['f'] = hosts.disk(free_gb=200)
         self.assert_chosen('ccff', 2, others=dict.fromkeys('abd', 0.1))
 
     def test_one_that_it_has_gets_nothing_and_needs_nothing(self):
-        self.disks['c'] = hosts.disk(room_gb=0)
+        self.disks['c'] = hosts.disk(free_gb=0)
         self.assert_chosen('ccaa', 2, others={'c': 1.0})
 
     def test_room_for_the_most_legs_on_the_way(self):
         # the first further disk holds two legs until the third comes
-        self.disks = {uuid: hosts.disk(room_gb=4) for uuid in UUIDS}
+        self.disks = {uuid: hosts.disk(free_gb=4) for uuid in UUIDS}
         self.assert_chosen('cbad', 4)
-        self.disks = {uuid: hosts.disk(room_gb=3) for uuid in UUIDS}
+        self.disks = {uuid: hosts.disk(free_gb=3) for uuid in UUIDS}
         self.assertIn('no room for 4 GiB', choose(4, self.disks).reason)
 
     def test_medium(self):
@@ -63,7 +63,7 @@ class ChooseTest(testtools.TestCase):
         self.assertEqual((), choose(4, self.disks).path)
 
     def test_reason(self):
-        self.disks['a'] = hosts.disk(room_gb=1)
+        self.disks['a'] = hosts.disk(free_gb=1)
         self.disks['b'] = hosts.disk(medium='hdd')
         others = dict.fromkeys('cde', 0.0) | {'d': 0.6}
         found = targets.choose(hosts.vdisk('c'), 4, self.disks, others, 0.5)
@@ -79,7 +79,7 @@ class ChooseTest(testtools.TestCase):
         self.assertEqual('acbd', ''.join(four.location))
         self.assert_chosen('aabb', 2, vdisk=four)
         self.assert_chosen('aaaa', 1, vdisk=four)
-        self.disks['a'] = hosts.disk(room_gb=5)
+        self.disks['a'] = hosts.disk(free_gb=5)
         self.assert_chosen('aabb', 2, vdisk=four)
         # it has a leg
         self.assertEqual(
@@ -109,7 +109,7 @@ class ChooseTest(testtools.TestCase):
     @hosts.EXAMPLES
     def test_any_disks(self, drawn, width, leg_gb):
         disks = {
-            uuid: hosts.disk(medium=medium, room_gb=room)
+            uuid: hosts.disk(medium=medium, free_gb=room)
             for uuid, (medium, room, _) in zip('abcdefgh', drawn, strict=False)
         }
         others = {
@@ -124,7 +124,7 @@ class ChooseTest(testtools.TestCase):
             for uuid, one in disks.items()
             if uuid != 'a'
             and one.medium == disks['a'].medium
-            and one.room_gb >= 2 * leg_gb
+            and one.free_gb >= 2 * leg_gb
             and others.get(uuid, 1.0) <= 0.5
         ]
         self.assertEqual(len(suited) < width - 1, bool(found.reason))

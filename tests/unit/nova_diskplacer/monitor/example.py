@@ -12,6 +12,7 @@
 
 """An interval of two disks, two servers and another cgroup."""
 
+import dataclasses
 import functools
 
 import numpy
@@ -187,9 +188,22 @@ def elastic_status(**fields):
 def status_provider(sample=None, **arguments):
     """Return a provider of the example's status.
 
-    :param arguments: other arguments of ``build_status``.
+    :param arguments: other arguments of ``build_status``, or fields of the
+        interval.
     """
-    sample = sample or make_sample()
+    interval = io_status.Interval(
+        time=1000.0,
+        cpu_seconds=0.004,
+        sample=sample or make_sample(),
+        decision=make_decision(),
+        fair_shares=numpy.array([2.97, 0.03, 0.0, 0.0]),
+        rounds=1,
+        total_cpu_seconds=0.004,
+        weight_changes=2,
+        seekers=frozenset({(LONG, HDD)}),
+    )
+    changed = arguments.keys() & vars(interval).keys()
+    fields = {name: arguments.pop(name) for name in changed}
     use = guest_stats.GuestDiskUse(
         '/disks/vdisk', NVME, 1e6, 0.0, 10.0, 0.0, 0.0, 0.02, None, None
     )
@@ -205,15 +219,7 @@ def status_provider(sample=None, **arguments):
         **{
             'host': 'compute-3',
             'mode': 'on',
-            'time': 1000.0,
-            'cpu_seconds': 0.004,
-            'sample': sample,
-            'decision': make_decision(),
-            'fair_shares': numpy.array([2.97, 0.03, 0.0, 0.0]),
-            'rounds': 1,
-            'total_cpu_seconds': 0.004,
-            'weight_changes': 2,
-            'seekers': frozenset({(LONG, HDD)}),
+            'interval': dataclasses.replace(interval, **fields),
             'elastic': elastic_status(),
             'standby': {HDD: spindown.Standby(True, 9.0, 600.0, 2400.0)},
             'guests': guest_stats.GuestStats(

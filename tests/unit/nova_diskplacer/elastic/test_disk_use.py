@@ -13,11 +13,11 @@
 
 import testtools
 
-from nova_diskplacer.agent import elastic_use
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.elastic import discovery
+from nova_diskplacer.elastic import disk_use
 from nova_diskplacer.monitor import guest_stats
-from tests.unit.nova_diskplacer.agent import elastic_samples
+from tests.unit.nova_diskplacer.elastic import elastic_samples
 from tests.unit.nova_diskplacer.elastic import on_disks
 
 OTHER = naming.striped_device('volume-2')
@@ -30,7 +30,7 @@ class ObserveTest(testtools.TestCase):
         before = load.sample()
         load.go(10, others, **moved)
         vdisks = discovery.find(load.disks, {})
-        return elastic_use.observe(
+        return disk_use.observe(
             before, load.sample(), vdisks, guests, 100.0, 10.0
         )
 
@@ -112,12 +112,12 @@ class ObserveTest(testtools.TestCase):
         after = load.sample()
         vdisks = discovery.find(load.disks, {})
         for one, other in ((before, after), (before, before)):
-            found = elastic_use.observe(one, other, vdisks, None, 1.0, 1.0)
+            found = disk_use.observe(one, other, vdisks, None, 1.0, 1.0)
             self.assertEqual({}, found.utilization)
         load.go(5, server_a=10)
         after = load.sample()
         del before.disks['b']
-        found = elastic_use.observe(before, after, vdisks, None, 1.0, 1.0)
+        found = disk_use.observe(before, after, vdisks, None, 1.0, 1.0)
         self.assertEqual({'a': 0.1}, found.utilization)
         self.assert_parts({'a': 0.1}, found)
 
@@ -128,8 +128,6 @@ class ObserveTest(testtools.TestCase):
         load = elastic_samples.Load(on_disks.disks('ab'))
         load.go(10, server_a=10)
         vdisks = discovery.find(load.disks, {})
-        found = elastic_use.observe(
-            before, load.sample(), vdisks, None, 1.0, 1.0
-        )
+        found = disk_use.observe(before, load.sample(), vdisks, None, 1.0, 1.0)
         self.assertEqual({}, found.utilization)
         self.assertEqual({}, found.parts)

@@ -27,8 +27,8 @@ from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer.elastic import legs
-from nova_diskplacer.elastic import orders
-from nova_diskplacer.elastic import progress as progress_
+from nova_diskplacer.elastic.processes import operator_overrides
+from nova_diskplacer.elastic.processes import progress as progress_
 from nova_diskplacer.host import files
 from nova_diskplacer.host import log_once
 from nova_diskplacer.monitor import elastic_status
@@ -195,7 +195,7 @@ class Executor:
 
     def _must_stop(self, vdisk: str) -> bool:
         try:
-            forbidden = orders.read(self._disk_root).forbid(vdisk)
+            forbidden = operator_overrides.read(self._disk_root).forbid(vdisk)
         except exception.ElasticError as error:
             LOG.warning('%s', error)
             forbidden = True

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The operator's orders, in a file of the disk root.
+"""What the operator overrides of the decisions, in a file of the disk root.
 
 ``diskplacer-manage elastic`` writes it; the agent and the executor read it.
 """
@@ -22,7 +22,7 @@ import json
 import os
 
 from nova_diskplacer import exception
-from nova_diskplacer.elastic import host
+from nova_diskplacer.elastic import inputs
 from nova_diskplacer.host import files
 from nova_diskplacer.host import json_lines
 
@@ -36,8 +36,8 @@ class _File:
     forced: dict[str, int]
 
 
-def read(disk_root: str) -> host.Orders:
-    """Return the orders of the host, none without a file.
+def read(disk_root: str) -> inputs.Overrides:
+    """Return the overrides of the host, none without a file.
 
     :raises ElasticError: the file cannot be used.
     """
@@ -45,11 +45,11 @@ def read(disk_root: str) -> host.Orders:
     try:
         with open(path, 'rb') as stream:
             content = json_lines.parse(stream.read(), _File)
-        return host.Orders(
+        return inputs.Overrides(
             content.forbid_all, frozenset(content.forbidden), content.forced
         )
     except FileNotFoundError:
-        return host.Orders()
+        return inputs.Overrides()
     except (OSError, ValueError) as error:
         raise exception.ElasticError(
             f'{path}: {error}: remove the file and give the orders anew'
@@ -57,10 +57,12 @@ def read(disk_root: str) -> host.Orders:
 
 
 def change(
-    disk_root: str, order: collections.abc.Callable[[host.Orders], host.Orders]
+    disk_root: str,
+    changed: collections.abc.Callable[[inputs.Overrides], inputs.Overrides],
 ) -> None:
-    """Change the orders; several processes may do so.
+    """Change the overrides; several processes may do so.
 
+    :param changed: returns the new overrides for those of the host.
     :raises DiskPlacerError: the file cannot be used or written.
     """
     path = os.path.join(disk_root, FILE)
@@ -69,36 +71,42 @@ def change(
         files.opened(disk_root, os.O_RDONLY | os.O_DIRECTORY) as directory,
     ):
         fcntl.flock(directory, fcntl.LOCK_EX)
-        orders = order(read(disk_root))
+        overrides = changed(read(disk_root))
         fields = _File(
-            orders.forbid_all,
-            tuple(sorted(orders.forbidden)),
-            dict(orders.forced),
+            overrides.forbid_all,
+            tuple(sorted(overrides.forbidden)),
+            dict(overrides.forced),
         )
         text = json.dumps(vars(fields))
         files.replace(path, text, durable=True, mode=0o600)
 
 
-def forbid(orders: host.Orders, vdisk: str) -> host.Orders:
-    """Return the orders that forbid the moves of a vdisk, too."""
-    orders = allow(orders, vdisk)
-    return dataclasses.replace(orders, forbidden=orders.forbidden | {vdisk})
-
-
-def force(orders: host.Orders, vdisk: str, width: int) -> host.Orders:
-    """Return the orders that force a width of a vdisk, too."""
-    orders = allow(orders, vdisk)
-    return dataclasses.replace(orders, forced={**orders.forced, vdisk: width})
-
-
-def allow(orders: host.Orders, vdisk: str) -> host.Orders:
-    """Return the orders without those for a vdisk."""
+def forbid(overrides: inputs.Overrides, vdisk: str) -> inputs.Overrides:
+    """Return the overrides that forbid the moves of a vdisk, too."""
+    overrides = allow(overrides, vdisk)
     return dataclasses.replace(
-        orders,
-        forbidden=orders.forbidden - {vdisk},
+        overrides, forbidden=overrides.forbidden | {vdisk}
+    )
+
+
+def force(
+    overrides: inputs.Overrides, vdisk: str, width: int
+) -> inputs.Overrides:
+    """Return the overrides that force a width of a vdisk, too."""
+    overrides = allow(overrides, vdisk)
+    return dataclasses.replace(
+        overrides, forced={**overrides.forced, vdisk: width}
+    )
+
+
+def allow(overrides: inputs.Overrides, vdisk: str) -> inputs.Overrides:
+    """Return the overrides without those for a vdisk."""
+    return dataclasses.replace(
+        overrides,
+        forbidden=overrides.forbidden - {vdisk},
         forced={
             uuid: width
-            for uuid, width in orders.forced.items()
+            for uuid, width in overrides.forced.items()
             if uuid != vdisk
         },
     )

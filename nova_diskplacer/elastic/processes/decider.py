@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Decides on elastic vdisks, and has the executor move them.
+"""Decides on the widths of elastic vdisks, and on the next step of a move.
 
-It runs beside the I/O loop, on the samples of that: a disk root or a file that
-hangs delays only the decisions.
+The agent runs it beside the I/O loop, on the samples of that: a disk root or a
+file that hangs delays only the decisions.
 """
 
 import collections.abc
@@ -23,19 +23,19 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from nova_diskplacer.agent import elastic_use
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import discovery
-from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import disk_use
+from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import moves
-from nova_diskplacer.elastic import orders as orders_
 from nova_diskplacer.elastic import policy
-from nova_diskplacer.elastic import progress as progress_
 from nova_diskplacer.elastic import settings
 from nova_diskplacer.elastic import status
 from nova_diskplacer.elastic import verdicts
+from nova_diskplacer.elastic.processes import operator_overrides
+from nova_diskplacer.elastic.processes import progress as progress_
 from nova_diskplacer.host import json_store
 from nova_diskplacer.monitor import elastic_status
 from nova_diskplacer.monitor import guest_stats
@@ -44,13 +44,13 @@ from nova_diskplacer.monitor import types
 LOG = logging.getLogger(__name__)
 
 #: Returns the GiB of each disk that no claim and no vdisk takes, by UUID.
-Room = collections.abc.Callable[[], collections.abc.Mapping[str, int]]
+FreeGB = collections.abc.Callable[[], collections.abc.Mapping[str, int]]
 
 # Of a vdisk's past, what a restart of the agent must not forget.
 _KEPT = ('moved', 'narrowed', 'level', 'failures', 'refusal')
 
 
-class Elastic:
+class WidthDecider:
     """Decides in each ``[diskplacer_elastic] interval``.
 
     ``status`` is that of the last decision, None before the first.
@@ -64,14 +64,14 @@ class Elastic:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        room: Room,
+        free_gb: FreeGB,
         guests: collections.abc.Callable[[], guest_stats.GuestStats | None],
         clock: collections.abc.Callable[[], float] = time.monotonic,
     ) -> None:
         self.status: elastic_status.ElasticStatus | None = None
         self._settings = settings.from_conf(conf)
         self._disk_root: str = conf.diskplacer.disk_root
-        self._room, self._guests, self._clock = room, guests, clock
+        self._free_gb, self._guests, self._clock = free_gb, guests, clock
         # the kernel's clock and this directory both begin anew at a boot
         self._store = json_store.JsonStore(
             f'{conf.diskplacer_agent.state_dir}/elastic'
@@ -86,7 +86,7 @@ class Elastic:
     def run(self, sample: types.Sample) -> None:
         """Decide after one more sample.
 
-        :raises ElasticError: the orders of the operator cannot be read.
+        :raises ElasticError: the overrides of the operator cannot be read.
         """
         if self._before and self._before[1] is sample:
             return
@@ -96,13 +96,13 @@ class Elastic:
         if before is None or not (self._found or self._state.move):
             self.status = elastic_status.ElasticStatus((), None, self._moves)
             return
-        orders = orders_.read(self._disk_root)
+        overrides = operator_overrides.read(self._disk_root)
         progress = progress_.read(self._disk_root)
         host = self._host(sample)
-        self._follow(host, orders, progress, now)
+        self._follow(host, overrides, progress, now)
         decision = policy.decide(
             self._state,
-            elastic_use.observe(
+            disk_use.observe(
                 before[1],
                 sample,
                 self._found,
@@ -112,7 +112,7 @@ class Elastic:
             ),
             host,
             self._settings,
-            orders,
+            overrides,
             busy=_is_busy(progress, wall),
         )
         self._state = decision.state
@@ -127,13 +127,13 @@ class Elastic:
             executor=progress_.describe(progress, wall),
         )
 
-    def _host(self, sample: types.Sample) -> host_.Host:
-        room = self._room()
-        return host_.Host(
+    def _host(self, sample: types.Sample) -> inputs.Host:
+        free_gb = self._free_gb()
+        return inputs.Host(
             {uuid: found.vdisk for uuid, found in self._found.items()},
             {
-                disk.uuid: host_.Disk(
-                    disk.medium, disk.mbps, room.get(disk.uuid, 0)
+                disk.uuid: inputs.Disk(
+                    disk.medium, disk.mbps, free_gb.get(disk.uuid, 0)
                 )
                 for disk in sample.prepared_disks
                 if disk.health == discover.OK
@@ -143,8 +143,8 @@ class Elastic:
 
     def _follow(
         self,
-        host: host_.Host,
-        orders: host_.Orders,
+        host: inputs.Host,
+        overrides: inputs.Overrides,
         progress: progress_.Progress | None,
         now: float,
     ) -> None:
@@ -164,7 +164,7 @@ class Elastic:
             self._finish(move, 'something else has moved it', now)
         elif mine and mine.state == progress_.FAILED:
             self._finish(move, mine.reason, now)
-        elif orders.forbid(move.vdisk) or not (begun or mine):
+        elif overrides.forbid(move.vdisk) or not (begun or mine):
             # nothing is begun, and what was decided may no longer hold
             self._state = policy.withdraw(self._state)
 
@@ -206,7 +206,7 @@ class Elastic:
             )
         self._asked = move, wall
 
-    def _step(self, host: host_.Host) -> elastic_status.WantedStep | None:
+    def _step(self, host: inputs.Host) -> elastic_status.WantedStep | None:
         """Return the step of the move under way that is next, if any."""
         move = self._state.move
         vdisk = host.vdisks.get(move.vdisk) if move else None

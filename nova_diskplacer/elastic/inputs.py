@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The elastic vdisks and the disks of a host, and the operator's orders."""
+"""The elastic vdisks and the disks of a host, and the operator's overrides."""
 
 import collections.abc
 import dataclasses
@@ -50,12 +50,12 @@ class Disk:
     """A disk whose health is ok, and that is not being drained.
 
     ``mbps`` is its throughput in MB/s, measured or stated (0: unknown).
-    ``room_gb`` are the GiB that no claim and no vdisk takes.
+    ``free_gb`` are the GiB that no claim and no vdisk takes.
     """
 
     medium: str
     mbps: float
-    room_gb: int
+    free_gb: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Host:
 
 
 @dataclasses.dataclass(frozen=True)
-class Orders:
-    """The orders of the operator.
+class Overrides:
+    """The overrides of the operator.
 
     ``forbid_all`` forbids every move on the host, forced ones too.
     ``forbidden`` vdisks keep their width; ``forced`` ones are moved to the

@@ -18,9 +18,9 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks.vdisk import GIB
-from nova_diskplacer.elastic import orders
-from nova_diskplacer.elastic import progress
-from tests.unit.nova_diskplacer.agent import elastic_samples
+from nova_diskplacer.elastic.processes import operator_overrides as overrides
+from nova_diskplacer.elastic.processes import progress
+from tests.unit.nova_diskplacer.elastic import elastic_samples
 
 
 class ElasticTestCase(testtools.TestCase):
@@ -41,7 +41,7 @@ class ElasticTestCase(testtools.TestCase):
 class DecideTest(ElasticTestCase):
     def test_without_vdisks_nothing_is_read(self):
         self.world.location = ''
-        with open(os.path.join(self.world.root, orders.FILE), 'w'):
+        with open(os.path.join(self.world.root, overrides.FILE), 'w'):
             state = self.world.ticks(5, lambda state: True)
         self.world.tick()
         self.assertEqual(((), None), (state.vdisks, state.step))
@@ -68,27 +68,29 @@ class DecideTest(ElasticTestCase):
         self.world.elastic.run(sample)
         self.assertIs(before, self.world.elastic.status)
 
-    def test_room(self):
-        self.world.room = dict.fromkeys('abc', 50) | {'b': 3}
+    def test_free_space(self):
+        self.world.free_gb = dict.fromkeys('abc', 50) | {'b': 3}
         step = self.wanted()
         self.assertEqual(tuple('aacc'), step.location)
 
-    def test_orders(self):
-        orders.change(
-            self.world.root, lambda given: orders.force(given, 'volume', 4)
+    def test_overrides(self):
+        overrides.change(
+            self.world.root,
+            lambda given: overrides.force(given, 'volume', 4),
         )
         step = self.world.ticks().step
         self.assertEqual('the operator forces a width of 4', self.why())
-        orders.change(
-            self.world.root, lambda given: orders.forbid(given, 'volume')
+        overrides.change(
+            self.world.root,
+            lambda given: overrides.forbid(given, 'volume'),
         )
         # a step that was begun is not wanted any more
         self.world.executor_says('moving', step)
         self.assertIsNone(self.world.tick().step)
         self.assertEqual('the operator forbids moves', self.why())
 
-    def test_orders_that_cannot_be_read(self):
-        with open(os.path.join(self.world.root, orders.FILE), 'w'):
+    def test_overrides_that_cannot_be_read(self):
+        with open(os.path.join(self.world.root, overrides.FILE), 'w'):
             pass
         self.world.load.go(10)
         self.assertRaises(exception.ElasticError, self.world.ticks)

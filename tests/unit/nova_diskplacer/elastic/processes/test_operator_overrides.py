@@ -19,34 +19,34 @@ import fixtures
 import testtools
 
 from nova_diskplacer import exception
-from nova_diskplacer.elastic import host
-from nova_diskplacer.elastic import orders
+from nova_diskplacer.elastic import inputs
+from nova_diskplacer.elastic.processes import operator_overrides as overrides
 
 
-class OrdersTest(testtools.TestCase):
+class OverridesTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.root = self.useFixture(fixtures.TempDir()).path
-        self.path = os.path.join(self.root, orders.FILE)
+        self.path = os.path.join(self.root, overrides.FILE)
 
     def change(self, order, *arguments):
-        orders.change(self.root, lambda given: order(given, *arguments))
+        overrides.change(self.root, lambda given: order(given, *arguments))
 
     def test_none(self):
-        self.assertEqual(host.Orders(), orders.read(self.root))
+        self.assertEqual(inputs.Overrides(), overrides.read(self.root))
 
     def test_they_stay(self):
-        self.change(orders.forbid, 'v')
-        self.change(orders.force, 'w', 3)
-        expected = host.Orders(False, frozenset('v'), {'w': 3})
-        self.assertEqual(expected, orders.read(self.root))
-        self.change(orders.allow, 'v')
-        self.change(orders.allow, 'w')
-        self.change(orders.allow, 'unknown')
-        self.assertEqual(host.Orders(), orders.read(self.root))
+        self.change(overrides.forbid, 'v')
+        self.change(overrides.force, 'w', 3)
+        expected = inputs.Overrides(False, frozenset('v'), {'w': 3})
+        self.assertEqual(expected, overrides.read(self.root))
+        self.change(overrides.allow, 'v')
+        self.change(overrides.allow, 'w')
+        self.change(overrides.allow, 'unknown')
+        self.assertEqual(inputs.Overrides(), overrides.read(self.root))
 
     def test_only_root_reads_and_writes(self):
-        self.change(orders.forbid, 'v')
+        self.change(overrides.forbid, 'v')
         self.assertEqual(0o600, stat.S_IMODE(os.stat(self.path).st_mode))
 
     def test_malformed(self):
@@ -57,30 +57,33 @@ class OrdersTest(testtools.TestCase):
             with open(self.path, 'w') as stream:
                 stream.write(text)
             error = self.assertRaises(
-                exception.ElasticError, orders.read, self.root
+                exception.ElasticError, overrides.read, self.root
             )
             self.assertIn(self.path, str(error))
             self.assertIn('remove the file', str(error))
             # and it is not replaced
             self.assertRaises(
-                exception.ElasticError, self.change, orders.forbid, 'v'
+                exception.ElasticError,
+                self.change,
+                overrides.forbid,
+                'v',
             )
 
     def test_no_disk_root(self):
         self.root += '/missing'
         error = self.assertRaises(
-            exception.DiskError, self.change, orders.forbid, 'v'
+            exception.DiskError, self.change, overrides.forbid, 'v'
         )
         self.assertIn(self.root, str(error))
 
     def test_at_the_same_time(self):
         names = [f'v{number}' for number in range(20)]
         threads = [
-            threading.Thread(target=self.change, args=(orders.forbid, name))
+            threading.Thread(target=self.change, args=(overrides.forbid, name))
             for name in names
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertEqual(set(names), orders.read(self.root).forbidden)
+        self.assertEqual(set(names), overrides.read(self.root).forbidden)

@@ -19,9 +19,9 @@ import time
 import fixtures
 import numpy
 
-from nova_diskplacer.agent import elastic
 from nova_diskplacer.disks.lvm import naming
-from nova_diskplacer.elastic import progress
+from nova_diskplacer.elastic.processes import decider
+from nova_diskplacer.elastic.processes import progress
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import diskstats
 from nova_diskplacer.monitor import types
@@ -126,7 +126,7 @@ class World:
             self.conf.set_override(name, value, 'diskplacer_elastic')
         self.uuids = sorted({*location, *others})
         self.location = location
-        self.room = dict.fromkeys(self.uuids, 50)
+        self.free_gb = dict.fromkeys(self.uuids, 50)
         self.mbps = 0
         self.now = 1000.0
         self.load = Load(self.disks())
@@ -134,8 +134,8 @@ class World:
 
     def agent(self):
         """Return an agent that has just started."""
-        return elastic.Elastic(
-            self.conf, lambda: self.room, lambda: None, lambda: self.now
+        return decider.WidthDecider(
+            self.conf, lambda: self.free_gb, lambda: None, lambda: self.now
         )
 
     def disks(self):

@@ -19,9 +19,9 @@ import fixtures
 import testtools
 
 from nova_diskplacer import exception
-from nova_diskplacer.elastic import executor
-from nova_diskplacer.elastic import orders
-from nova_diskplacer.elastic import progress
+from nova_diskplacer.elastic.processes import executor
+from nova_diskplacer.elastic.processes import operator_overrides as overrides
+from nova_diskplacer.elastic.processes import progress
 from nova_diskplacer.host import files
 from nova_diskplacer.monitor import elastic_status
 
@@ -165,14 +165,16 @@ class ExecutorTest(testtools.TestCase):
     def test_forbidden_in_a_step(self):
         def during(report, stopped):
             self.assertFalse(stopped())
-            orders.change(self.root, lambda given: orders.forbid(given, 'v'))
+            overrides.change(
+                self.root, lambda given: overrides.forbid(given, 'v')
+            )
 
         self.mover.during = during
         self.executor.run_once()
         self.assertEqual('failed', self.written().state)
 
-    def test_orders_that_cannot_be_read_stop_it(self):
-        path = os.path.join(self.root, orders.FILE)
+    def test_overrides_that_cannot_be_read_stop_it(self):
+        path = os.path.join(self.root, overrides.FILE)
         self.mover.during = lambda report, stopped: open(path, 'w').close()
         self.executor.run_once()
         self.assertEqual('failed', self.written().state)
