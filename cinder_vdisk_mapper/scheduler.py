@@ -40,6 +40,7 @@ from oslo_utils import uuidutils
 from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api import internals as cinder_internals
+from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import internals
 
 CONF = cfg.CONF
@@ -130,7 +131,7 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
     ) -> _Placed:
         """Return where the server of a volume is; ANYWHERE without one."""
         hint = (filter_properties.get('scheduler_hints') or {}).get(HINT)
-        server_id = hint or nova_api.of_blank_volume(
+        server_id = hint or naming.server_of_blank_volume(
             properties.get('display_name')
         )
         if not server_id:

@@ -24,9 +24,6 @@ from oslo_utils import uuidutils
 from nova_diskplacer import constants
 from nova_diskplacer import mapping
 
-if typing.TYPE_CHECKING:
-    from nova_diskplacer.profiles import catalogue
-
 NAMESPACE = 'diskplacer:'
 
 ROUND_ROBIN = 'round_robin'
@@ -54,10 +51,27 @@ GUESTS = ('hadoop', 'spark', 'kafka', 'cassandra', 'plain', NONE)
 # A flavor with these alone asks for no vdisks.
 _OF_SERVER = frozenset((PROFILE, IO_TIER, VOLUME_TYPE, GUEST))
 
+
+class Profile(typing.Protocol):
+    """What the extra specs of a flavor take from a profile of the catalogue.
+
+    ``specs`` are the ``diskplacer:`` extra specs that a flavor leaves unset.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def specs(self) -> collections.abc.Mapping[str, str]: ...
+
+    @property
+    def cache_mode(self) -> str | None: ...
+
+
+Profiles = collections.abc.Mapping[str, Profile]
+
 #: An empty catalogue of profiles.
-NO_PROFILES: collections.abc.Mapping[str, 'catalogue.Profile'] = (
-    types.MappingProxyType({})
-)
+NO_PROFILES: Profiles = types.MappingProxyType({})
 
 _MOST = constants.MAX_STRIPE_DISKS
 _STRIPED_DISKS = f'an integer from 2 to {_MOST}'
@@ -294,7 +308,7 @@ class VDiskRequest:
 
 def parse(
     extra_specs: collections.abc.Mapping[str, str],
-    profiles: collections.abc.Mapping[str, 'catalogue.Profile'] = NO_PROFILES,
+    profiles: Profiles = NO_PROFILES,
 ) -> VDiskRequest | None:
     """Return the vdisks that a flavor's extra specs ask for, None for none.
 

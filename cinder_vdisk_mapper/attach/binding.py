@@ -25,8 +25,9 @@ import dataclasses
 from cinder import exception as cinder_exc
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper.attach import nova_api
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import striped_binding
+from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import VolumeType
@@ -35,6 +36,7 @@ from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
+from nova_diskplacer.mapping import plugins
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import ledger
 
@@ -43,40 +45,8 @@ LOG = logging.getLogger(__name__)
 # Extra spec of a volume type.
 _MAPPING = 'vdisk:mapping'
 
-# More vdisks of one server than any disk holds.
-_UNLIMITED = 1 << 30
-
 #: shown to the owner of a volume in place of facts about other projects
 OTHER_PROJECT = 'a volume can be attached only to a server of its own project'
-
-
-@dataclasses.dataclass(frozen=True)
-class BindRequest:
-    """A request to bind a vdisk.
-
-    ``server`` is the server that attaches the volume, in the volume's
-    project, or None. ``boot_time`` is True for a volume that Nova made for
-    the boot of that server. ``of_flavor`` is False for a volume that is none
-    of the vdisks of the server's flavor, such as the one that it boots from:
-    it fills no claim, and does not count where the flavor limits the vdisks
-    on a disk. ``policy`` is the mapping where no claim decides. ``attached``
-    returns the names of the vdisks that are attached to the server and count,
-    by disk; it is called while the server is locked.
-    """
-
-    name: str
-    volume_id: str
-    size_gb: int
-    policy: str
-    server: nova_api.Server | None = None
-    boot_time: bool = False
-    of_flavor: bool = True
-    attached: collections.abc.Callable[[], dict[str, frozenset[str]]] = dict
-
-    @property
-    def bound_for(self) -> str | None:
-        """UUID of the server whose claims the vdisk counts against."""
-        return self.server.uuid if self.server and self.of_flavor else None
 
 
 @dataclasses.dataclass
@@ -239,9 +209,9 @@ class Binder:
         if server.uuid in bound_for:
             return
         policy = server.request.placed_by if server.request else request.policy
-        if not mapping.load(policy).spreads:
+        if not plugins.load(policy).spreads:
             return
-        limit = max_per_disk(server)
+        limit = bind_request.max_per_disk(server)
         with locks.hold(f'server-{server.uuid}'):
             counts = _vdisks_per_disk(
                 [self.operations.backend.disk(disk)], request
@@ -309,7 +279,7 @@ class Binder:
         if server is None or not claims or not request.of_flavor:
             return None
         spread = (
-            server.request and mapping.load(server.request.placed_by).spreads
+            server.request and plugins.load(server.request.placed_by).spreads
         )
         chosen = ledger.claimed_disk(
             disks,
@@ -317,7 +287,9 @@ class Binder:
             claims,
             counts,
             request.size_gb,
-            max_per_disk(server) if spread else _UNLIMITED,
+            bind_request.max_per_disk(server)
+            if spread
+            else bind_request.UNLIMITED,
         )
         if chosen is None and request.boot_time:
             self.operations.check_claimed_disks(server.uuid, claims)
@@ -357,7 +329,7 @@ class Binder:
             for uuid, gb in claims.items():
                 vdisks = -(-gb // server.request.piece_gb)
                 counts[uuid] = max(counts.get(uuid, 0), vdisks)
-        limit = max_per_disk(server, request.of_flavor)
+        limit = bind_request.max_per_disk(server, request.of_flavor)
         free = {
             disk.uuid: self.operations.free_gb(disk)
             for disk in disks
@@ -436,18 +408,6 @@ def mapping_of(volume_type: VolumeType | None, default: str) -> str:
             + ', '.join(mapping.names_on_one_disk())
         )
     return policy
-
-
-def max_per_disk(
-    server: nova_api.Server | None, of_flavor: bool = True
-) -> int:
-    """Return how many vdisks of a server round robin binds to one disk.
-
-    :param of_flavor: False for a volume that is no vdisk of its flavor.
-    """
-    if not of_flavor:
-        return _UNLIMITED
-    return server.request.vdisks_per_disk if server and server.request else 1
 
 
 def _vdisks_per_disk(

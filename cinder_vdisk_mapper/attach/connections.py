@@ -29,8 +29,8 @@ from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach import nova_api
+from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.attach.binding import Binder
-from cinder_vdisk_mapper.attach.binding import BindRequest
 from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.releases import models
@@ -245,7 +245,7 @@ class Connections:
 
     def _bind_request(self, context: Any, volume: Volume) -> BindRequest:
         server = _attaching_server(context, volume)
-        blank_of = nova_api.of_blank_volume(volume.display_name)
+        blank_of = naming.server_of_blank_volume(volume.display_name)
         return BindRequest(
             name=naming.volume(volume),
             volume_id=volume.id,

@@ -28,7 +28,7 @@ from cinder.volume import rpcapi
 from cinder.volume import volume_utils
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper.attach.binding import BindRequest
+from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api import errors

@@ -61,8 +61,6 @@ _MOST = 100
 # Seconds that Nova may take to answer.
 _TIMEOUT = 30
 
-_BLANK_VOLUME = '-blank-vol'
-
 
 class NovaError(exception.DiskPlacerError):
     """Nova does not answer, or its answer is incomplete."""
@@ -299,10 +297,3 @@ def parse(fields: dict[str, Any]) -> Server:
         ) from error
     except (ValueError, exception.ProfileError) as error:
         raise NovaError(f'the flavor of server {uuid}: {error}') from error
-
-
-def of_blank_volume(name: str | None) -> str | None:
-    """Return the UUID of the server in the name of a blank volume."""
-    if name and name.endswith(_BLANK_VOLUME):
-        return name.removesuffix(_BLANK_VOLUME)
-    return None

@@ -15,21 +15,18 @@
 import collections.abc
 import contextlib
 import dataclasses
-import typing
 
 from cinder_vdisk_mapper.attach import disk_choice
+from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
-from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
 from nova_diskplacer.elastic import legs
-
-if typing.TYPE_CHECKING:
-    from cinder_vdisk_mapper.attach.binding import BindRequest
+from nova_diskplacer.mapping import plugins
 
 Counts = collections.abc.Mapping[str, int]
 
@@ -39,7 +36,7 @@ class StripeBinder:
     """Binds a vdisk to the disks of a stripe; the caller holds its locks."""
 
     operations: VDiskOperations
-    request: 'BindRequest'
+    request: BindRequest
 
     def resume(self) -> str | None:
         """Complete a stripe whose creation was killed.
@@ -97,7 +94,7 @@ class StripeBinder:
         leg_gb = locations.leg_gb(size_gb, wanted.legs)
         piece_gb = leg_gb * wanted.legs // number
         per_disk = max(held.values(), default=0) + 1
-        if mapping.load(wanted.placed_by).spreads:
+        if plugins.load(wanted.placed_by).spreads:
             per_disk = min(wanted.vdisks_per_disk, wanted.vdisks)
         if claims:
             chosen = disk_choice.claimed_disks(

@@ -40,6 +40,7 @@ from cinder_vdisk_mapper.moves import leg_steps
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import records as records_
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
+from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer import exception
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.host import files
@@ -357,7 +358,7 @@ def compare(host: state.HostState) -> list[findings.Finding]:
     )
 
 
-def _find(host: state.HostState, finding: findings.Finding) -> state.Record:
+def _find(host: state.HostState, finding: findings.Finding) -> Record:
     return next(
         record
         for record in host.records

@@ -15,6 +15,7 @@
 import collections.abc
 import dataclasses
 
+from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
@@ -40,40 +41,6 @@ _UNMOVED = frozenset(
 _OVER = frozenset(
     ('cancelled', 'completed', 'confirmed', 'error', 'failed', 'reverted')
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Record:
-    """A volume or snapshot in Cinder's database, deleted or not.
-
-    ``vdisk`` is the name of its vdisk, ``disk`` its disk by the database, None
-    for an unbound volume. ``here`` is true if Cinder has it on this host,
-    ``settled`` if no operation is under way, ``stuck`` if an operation is
-    under way for too long. ``blank_of`` is the server that Nova made the
-    volume for, if nobody has used it since: it is about to be attached, or was
-    never bound.
-    """
-
-    id: str
-    vdisk: str
-    disk: str | None
-    size_gb: int
-    status: str
-    here: bool = True
-    settled: bool = True
-    stuck: bool = False
-    deleted: bool = False
-    blank_of: str | None = None
-
-    @property
-    def kind(self) -> str:
-        """Return the kind of the record, volume or snapshot."""
-        return self.vdisk.partition('-')[0]
-
-    @property
-    def ids(self) -> frozenset[str]:
-        """Return the ids that may own the vdisk; a migrated volume has two."""
-        return frozenset((self.id, self.vdisk.partition('-')[2]))
 
 
 @dataclasses.dataclass(frozen=True)

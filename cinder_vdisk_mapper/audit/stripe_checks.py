@@ -18,6 +18,7 @@ import dataclasses
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.backend import locations
+from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 
@@ -25,9 +26,7 @@ from nova_diskplacer.disks.vdisk import VDisk
 _Copies = collections.abc.Mapping[str, tuple[discover.Disk, VDisk]]
 
 
-def split(
-    record: state.Record, copies: _Copies
-) -> list[tuple[state.Record, _Copies]]:
+def split(record: Record, copies: _Copies) -> list[tuple[Record, _Copies]]:
     """Return the records to compare with vdisks, each with its vdisks.
 
     They are one record for each piece of a striped volume, with the size of
@@ -53,7 +52,7 @@ def split(
 
 
 def check(
-    host: state.HostState, record: state.Record, copies: _Copies
+    host: state.HostState, record: Record, copies: _Copies
 ) -> findings.Findings:
     """Compare the disks of a stripe with those of the record."""
     if _is_moved(copies):
@@ -98,7 +97,7 @@ def check(
             )
 
 
-def _unfinished(record: state.Record, copies: _Copies) -> findings.Findings:
+def _unfinished(record: Record, copies: _Copies) -> findings.Findings:
     for uuid, (_, vdisk) in sorted(copies.items()):
         if vdisk.moving:
             yield findings.Finding(

@@ -17,6 +17,7 @@ import collections
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.audit import stripe_checks
+from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
@@ -57,7 +58,7 @@ def check_blank_volumes(host: state.HostState) -> findings.Findings:
 
 
 def _vdisk(
-    disk: discover.Disk, vdisk: VDisk, records: list[state.Record]
+    disk: discover.Disk, vdisk: VDisk, records: list[Record]
 ) -> findings.Findings:
     """Compare a vdisk with the records of its id."""
     owner = vdisk.name.partition('-')[2]
@@ -135,7 +136,7 @@ def check_records(host: state.HostState) -> findings.Findings:
 
 
 def _finding(
-    record: state.Record,
+    record: Record,
     kind: str,
     disk: str,
     message: str,
@@ -155,7 +156,7 @@ def _finding(
 
 
 def _check_settled(
-    host: state.HostState, record: state.Record, copies: _Copies, alone: bool
+    host: state.HostState, record: Record, copies: _Copies, alone: bool
 ) -> findings.Findings:
     """Compare a record without an operation under way with the disks."""
     for disk, vdisk in copies.values():
@@ -212,7 +213,7 @@ def _check_settled(
 
 
 def _check_location(
-    host: state.HostState, record: state.Record, copies: _Copies, alone: bool
+    host: state.HostState, record: Record, copies: _Copies, alone: bool
 ) -> findings.Findings:
     """Report a vdisk that is not on the disk of its record."""
     health = {disk.uuid: disk.health for disk in host.disks}
@@ -266,7 +267,7 @@ def _check_location(
 
 
 def _check_size(
-    record: state.Record, disk: discover.Disk, vdisk: VDisk, only: bool
+    record: Record, disk: discover.Disk, vdisk: VDisk, only: bool
 ) -> findings.Findings:
     size = record.size_gb * GIB
     if vdisk.size_bytes == size:
@@ -293,9 +294,7 @@ def _check_size(
     )
 
 
-def _is_complete(
-    record: state.Record, disk: discover.Disk, vdisk: VDisk
-) -> bool:
+def _is_complete(record: Record, disk: discover.Disk, vdisk: VDisk) -> bool:
     return (
         disk.health == discover.OK
         and vdisk.usable

@@ -222,8 +222,12 @@ class Drainer:
         self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str
     ) -> vdisk_move.VolumeMove:
         """Return the move of a vdisk to another disk."""
+        surveyor = self.surveyor
         return vdisk_move.VolumeMove(
-            self.surveyor,
+            surveyor.context,
+            surveyor.operations,
+            surveyor.guests,
+            surveyor,
             surveyed.volumes[vdisk.name],
             vdisk,
             uuid,

@@ -20,9 +20,9 @@ import collections
 import collections.abc
 import dataclasses
 
-from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.mapping import plugins
 from nova_diskplacer.placement import ledger
 
 
@@ -154,7 +154,7 @@ def _reason(
         if room.mbps < item.mbps:
             lacks.append(f'lacks {item.mbps - max(0, room.mbps)} MB/s')
         if (
-            mapping.load(item.policy).spreads
+            plugins.load(item.policy).spreads
             and counts.get(disk.uuid, 0) >= item.per_disk
         ):
             lacks.append(

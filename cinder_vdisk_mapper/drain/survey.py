@@ -20,6 +20,7 @@ from typing import Any
 from cinder import exception as cinder_exc
 from cinder import objects
 
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach import connections
 from cinder_vdisk_mapper.attach import nova_api
@@ -132,6 +133,27 @@ class Surveyor:
             {server: self._held(server, servers, disks) for server in counted},
         )
 
+    def check_target(self, name: str, source: str, target: str) -> bool:
+        """Check that a vdisk of disk ``source`` may still go to a disk.
+
+        :returns: whether a copy of it there was begun.
+        :raises DiskPlacerError: it may not, or :meth:`survey` fails.
+        """
+        now = self.survey(source)
+        items = [item for item in now.items if item.vdisk.name == name]
+        planned = plan.plan(
+            items,
+            [disk for disk in now.disks if disk.uuid == target],
+            now.room,
+            now.held,
+        )
+        if planned.targets.get(name) != target:
+            raise exception.DiskError(
+                f'it may not go to disk {target} any more: '
+                + planned.refusals.get(name, 'it is not here')
+            )
+        return any(item.begun for item in items)
+
     def _volumes(self, disk: discover.Disk) -> dict[str, Volume]:
         """Return the volumes of Cinder whose vdisks a disk holds."""
         names = [vdisk.name for vdisk in disk.vdisks]
@@ -211,7 +233,7 @@ class Surveyor:
             vdisk,
             uuid if server else None,
             policy,
-            binding.max_per_disk(server, of_flavor),
+            bind_request.max_per_disk(server, of_flavor),
             claim.get(MBPS, 0) * vdisk.size_gb // claim[GB] if covered else 0,
             self._legs_go_to(disk, vdisk, others)
             if striped

@@ -32,8 +32,8 @@ from oslo_db import exception as db_exc
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper.attach import binding
+from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.attach.binding import Binder
-from cinder_vdisk_mapper.attach.binding import BindRequest
 from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate

@@ -15,8 +15,8 @@
 import collections.abc
 from typing import Any
 
-from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer.disks import discover
 
 # Statuses of volumes that will not be bound.
@@ -44,7 +44,7 @@ def report(
     pending_gb = sum(
         volume.size
         for volume in unbound
-        if not nova_api.of_blank_volume(volume.display_name)
+        if not naming.server_of_blank_volume(volume.display_name)
     )
     total_gb = sum(disk.total_gb for disk in disks)
     free_gb = [

@@ -21,6 +21,8 @@ import contextlib
 import dataclasses
 import functools
 import os
+from typing import Any
+from typing import Protocol
 
 from cinder import exception as cinder_exc
 from cinder import objects
@@ -29,8 +31,7 @@ from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import attachments
-from cinder_vdisk_mapper.drain import plan
-from cinder_vdisk_mapper.drain import survey
+from cinder_vdisk_mapper.moves import guests as guests_
 from cinder_vdisk_mapper.moves import vdisk_steps
 from cinder_vdisk_mapper.vdisks import copies
 from cinder_vdisk_mapper.vdisks import linking
@@ -69,6 +70,17 @@ class Deleted(exception.DiskError):
     """The volume was deleted since the move was planned."""
 
 
+class Planner(Protocol):
+    """Chooses targets, and says while the disks are locked if they hold."""
+
+    def check_target(self, name: str, source: str, target: str) -> bool:
+        """Check that a vdisk may still go to a disk.
+
+        :returns: whether a copy of it there was begun.
+        :raises DiskPlacerError: it may not.
+        """
+
+
 @dataclasses.dataclass(frozen=True)
 class VolumeMove:
     """The move of the vdisk of a volume.
@@ -77,7 +89,10 @@ class VolumeMove:
     :param target: UUID of the disk that it goes to.
     """
 
-    surveyor: survey.Surveyor
+    context: Any
+    operations: VDiskOperations
+    guests: guests_.Guests
+    planner: Planner
     volume: Volume
     vdisk: VDisk
     source: str
@@ -95,7 +110,7 @@ class VolumeMove:
             source=vdisk_steps.Place(
                 backend.device_path(self.source, name),
                 functools.partial(self._condemn, self.source),
-                functools.partial(self._operations.delete, self.source, name),
+                functools.partial(self.operations.delete, self.source, name),
                 functools.partial(self._in_use, self.source),
             ),
             target=vdisk_steps.Place(
@@ -132,12 +147,8 @@ class VolumeMove:
         return record == (self.source, self.target)
 
     @property
-    def _operations(self) -> VDiskOperations:
-        return self.surveyor.operations
-
-    @property
     def _backend(self) -> base.Backend:
-        return self.surveyor.operations.backend
+        return self.operations.backend
 
     @errors.cinder_errors()
     def _create(self) -> None:
@@ -150,13 +161,13 @@ class VolumeMove:
             else contextlib.nullcontext(),
             self._locked(),
         ):
-            begun = self._check_plan()
+            begun = self.planner.check_target(name, self.source, self.target)
             linking.follow_link(self._backend, self._fresh())
             if self._servers() and not self._backend.linked_disk(name):
                 self._backend.link(self.source, name)
             if not begun:
                 self._record()
-            self._operations.allocate(
+            self.operations.allocate(
                 self.target,
                 name,
                 self.vdisk.volume_id,
@@ -165,7 +176,7 @@ class VolumeMove:
             )
             if bound_for:
                 follow(
-                    self._operations,
+                    self.operations,
                     bound_for,
                     self.source,
                     self.target,
@@ -180,7 +191,7 @@ class VolumeMove:
         name = self.vdisk.name
         # that of a move to another disk, or whose target is being deleted
         self._forget()
-        self._operations.delete_other_copies(name, self.source)
+        self.operations.delete_other_copies(name, self.source)
         if copies.find(self._backend.disk(self.target), name):
             raise exception.DiskError(
                 f'disk {self.target} has another copy of it, which no move '
@@ -195,27 +206,6 @@ class VolumeMove:
     def _forget(self) -> None:
         moves.remove(self._backend.disk_root, self.vdisk.name)
 
-    def _check_plan(self) -> bool:
-        """Check that the vdisk may still go to the target.
-
-        :returns: whether a copy of it on the target was begun.
-        :raises DiskError: it may not.
-        """
-        now = self.surveyor.survey(self.source)
-        items = [one for one in now.items if one.vdisk.name == self.vdisk.name]
-        planned = plan.plan(
-            items,
-            [one for one in now.disks if one.uuid == self.target],
-            now.room,
-            now.held,
-        )
-        if planned.targets.get(self.vdisk.name) != self.target:
-            raise exception.DiskError(
-                f'it may not go to disk {self.target} any more: '
-                + planned.refusals.get(self.vdisk.name, 'it is not here')
-            )
-        return any(one.begun for one in items)
-
     def _copy(
         self, progress: collections.abc.Callable[[int, int], None]
     ) -> None:
@@ -226,7 +216,7 @@ class VolumeMove:
         # of a file: the backend itself looks at a logical volume
         with files.disk_errors(path):
             before = os.stat(path).st_mtime_ns
-            rate = self.surveyor.guests.rate
+            rate = self.guests.rate
             self._backend.copy(self.source, name, self.target, rate)
             after = os.stat(path).st_mtime_ns
         if after != before:
@@ -253,10 +243,10 @@ class VolumeMove:
 
     def _delete_target(self) -> None:
         """Delete the target and have the claim come back."""
-        self._operations.delete(self.target, self.vdisk.name)
+        self.operations.delete(self.target, self.vdisk.name)
         if self.vdisk.server_id:
             follow(
-                self._operations,
+                self.operations,
                 self.vdisk.server_id,
                 self.target,
                 self.source,
@@ -272,7 +262,7 @@ class VolumeMove:
         servers = self._servers()
         if not servers:
             return None
-        return self.surveyor.guests.find(servers[0], self.volume.id)
+        return self.guests.find(servers[0], self.volume.id)
 
     def _decided(self) -> bool:
         """Return whether the target is the volume.
@@ -329,7 +319,7 @@ class VolumeMove:
         """
         try:
             found: Volume = objects.Volume.get_by_id(
-                self.surveyor.context, self.volume.id
+                self.context, self.volume.id
             )
         except cinder_exc.VolumeNotFound as error:
             raise Deleted('its volume was deleted') from error

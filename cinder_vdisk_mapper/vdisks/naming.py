@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Names of the vdisks of volumes and snapshots, and of a volume's disk.
+"""Names of vdisks and of volumes, and the columns with a volume's disk.
 
 The driver counts vdisks of other names and leaves them alone.
 """
@@ -18,6 +18,9 @@ The driver counts vdisks of other names and leaves them alone.
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
 from cinder_vdisk_mapper.cinder_api.types import Snapshot
 from cinder_vdisk_mapper.cinder_api.types import Volume
+
+# Behind the UUID of a server, in the names of the volumes that Nova makes.
+_BLANK_VOLUME = '-blank-vol'
 
 
 def volume(volume: Volume) -> str:
@@ -51,3 +54,13 @@ def bound_to(disk: str | None) -> ModelUpdate:
 def is_exported(volume: Volume) -> bool:
     """Return whether a volume is, or may be, exported to another host."""
     return volume.provider_id not in (None, '', volume.provider_location)
+
+
+def server_of_blank_volume(name: str | None) -> str | None:
+    """Return the UUID of the server in the name of a blank volume.
+
+    :param name: the volume's, in Cinder's API.
+    """
+    if name and name.endswith(_BLANK_VOLUME):
+        return name.removesuffix(_BLANK_VOLUME)
+    return None

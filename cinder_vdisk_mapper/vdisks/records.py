@@ -24,11 +24,11 @@ import sqlalchemy as sa
 from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
-from cinder_vdisk_mapper.attach import nova_api
-from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.cinder_api.releases import db_api
 from cinder_vdisk_mapper.cinder_api.releases import models
 from cinder_vdisk_mapper.cinder_api.types import is_migrating
+from cinder_vdisk_mapper.vdisks import naming
+from cinder_vdisk_mapper.vdisks.record import Record
 
 Volume = models.Volume
 Snapshot = models.Snapshot
@@ -60,14 +60,14 @@ class Records:
 
     :param context: an administrator's.
     :param backends: the backends of this host, as ``host@backend``.
-    :param stuck_after: see :class:`state.Record`; in seconds.
+    :param stuck_after: see :class:`Record`; in seconds.
     """
 
     context: Any
     backends: tuple[str, ...]
     stuck_after: int
 
-    def of_host(self) -> list[state.Record]:
+    def of_host(self) -> list[Record]:
         """Return the existing volumes and snapshots of the backends."""
         here = sa.or_(
             Volume.host.in_(self.backends),
@@ -81,9 +81,7 @@ class Records:
             *self._snapshots(here, sa.not_(Snapshot.deleted)),
         ]
 
-    def others(
-        self, vdisks: collections.abc.Iterable[str]
-    ) -> list[state.Record]:
+    def others(self, vdisks: collections.abc.Iterable[str]) -> list[Record]:
         """Return the volumes and snapshots that may own vdisks.
 
         They may be on any host, and deleted.
@@ -103,7 +101,7 @@ class Records:
             found += self._snapshots(Snapshot.id.in_(ids))
         return list(dict.fromkeys(found))
 
-    def record(self, record: state.Record, disk: str) -> bool:
+    def record(self, record: Record, disk: str) -> bool:
         """Write a disk to the database.
 
         :returns: False, and nothing is written, if the row has changed.
@@ -125,7 +123,7 @@ class Records:
             )
             return bool(changed.rowcount)
 
-    def _volumes(self, *conditions: Any) -> list[state.Record]:
+    def _volumes(self, *conditions: Any) -> list[Record]:
         with db_api.main_context_manager.reader.using(self.context) as db:
             rows = db.query(Volume).filter(*conditions).all()
             return [
@@ -139,7 +137,7 @@ class Records:
                 for row in rows
             ]
 
-    def _snapshots(self, *conditions: Any) -> list[state.Record]:
+    def _snapshots(self, *conditions: Any) -> list[Record]:
         with db_api.main_context_manager.reader.using(self.context) as db:
             rows = (
                 db.query(Snapshot, Volume.host)
@@ -156,10 +154,10 @@ class Records:
 
     def _record(
         self, row: Any, vdisk: str, size_gb: int, host: str, alone: bool
-    ) -> state.Record:
+    ) -> Record:
         """Return a row as a record; ``alone`` if it is not being migrated."""
         settled = alone and row.status in SETTLED
-        return state.Record(
+        return Record(
             id=row.id,
             vdisk=vdisk,
             disk=row.provider_location or None,
@@ -184,7 +182,7 @@ def _blank_of(row: Any) -> str | None:
     waits = row.status in _BEFORE_ATTACHED or (
         row.status == 'available' and not row.provider_location
     )
-    server = nova_api.of_blank_volume(row.display_name)
+    server = naming.server_of_blank_volume(row.display_name)
     if row.deleted or not waits or not uuidutils.is_uuid_like(server):
         return None
     users = {one.instance_uuid for one in row.volume_attachment}

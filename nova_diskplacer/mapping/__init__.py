@@ -19,13 +19,6 @@ all that it takes: extra specs and options allow what is installed.
 
 import functools
 import importlib.metadata
-import typing
-
-import stevedore
-
-if typing.TYPE_CHECKING:
-    # nova-api needs the names only, and does not load NumPy for them
-    from nova_diskplacer.mapping.base import Mapping
 
 NAMESPACE = 'nova_diskplacer.mapping'
 
@@ -48,19 +41,3 @@ def names() -> tuple[str, ...]:
 def names_on_one_disk() -> tuple[str, ...]:
     """Return the names of the mappings that put a vdisk on one disk."""
     return tuple(name for name in names() if name not in (STRIPED, ELASTIC))
-
-
-@functools.cache
-def load(name: str) -> 'Mapping':
-    """Return the mapping of that name.
-
-    :raises ValueError: it is not installed; names those that are.
-    """
-    if name not in names():
-        raise ValueError(
-            f'mapping {name} is not one of those installed: '
-            + ', '.join(names())
-        )
-    manager = stevedore.DriverManager(NAMESPACE, name, invoke_on_load=True)
-    mapping: Mapping = manager.driver
-    return mapping

@@ -22,9 +22,9 @@ import collections.abc
 
 import numpy as np
 
-from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.mapping import plugins
 from nova_diskplacer.placement import claimed_space
 from nova_diskplacer.placement.claimed_space import Figures
 
@@ -97,7 +97,7 @@ def policy_disk(
         policy spreads them.
     :returns: the disk's UUID, None if the policy allows none.
     """
-    placer = mapping.load(policy)
+    placer = plugins.load(policy)
     spreads = placer.spreads
     fit = [
         disk

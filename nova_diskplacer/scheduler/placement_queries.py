@@ -25,7 +25,7 @@ from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
-from nova_diskplacer import mapping
+from nova_diskplacer.mapping import plugins
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import traits
 
@@ -87,7 +87,7 @@ def compute_nodes_with_room(request: flavor.VDiskRequest) -> set[str]:
     found = _query(lambda: _PLACEMENT.disks_with_room(resources, *required))
     disks = collections.Counter(disk.root for disk in found or ())
     least = 1
-    if mapping.load(request.placed_by).spreads:
+    if plugins.load(request.placed_by).spreads:
         per_disk = min(request.vdisks_per_disk, request.vdisks)
         least = -(-request.pieces // per_disk)
     return {root for root, number in disks.items() if number >= least}

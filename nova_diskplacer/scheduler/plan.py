@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from nova_diskplacer import constants
 from nova_diskplacer import flavor
-from nova_diskplacer import mapping
 from nova_diskplacer.mapping import base
+from nova_diskplacer.mapping import plugins
 from nova_diskplacer.placement import claimed_space
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
@@ -202,7 +202,7 @@ class DiskPlan:
         :param unfit: the hosts that do not fit anyway, (H,).
         """
         request = self.request
-        policy = mapping.load(request.placed_by)
+        policy = plugins.load(request.placed_by)
         per_disk = request.vdisks_per_disk
         pieces = max(0, request.pieces - self._bound_pieces())
         slots = free.slots(request)

@@ -36,14 +36,12 @@ from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
 from nova_diskplacer.placement import claimed_space
 from nova_diskplacer.profiles import configured
+from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
 from nova_diskplacer.scheduler.plan import BoundVDisk
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import DiskPlan
-
-if typing.TYPE_CHECKING:
-    from nova_diskplacer.scheduler import candidates
 
 LOG = logging.getLogger(__name__)
 
@@ -104,7 +102,7 @@ class RequestState:
     server_id: str
     volumes: ServerVolumes | None = None
     choice: tuple[DiskPlan, base.Ints, Choice] | None = None
-    last_run: 'candidates.FilterRun | None' = None
+    last_run: candidates.FilterRun | None = None
 
 
 def state_of(spec: typing.Any) -> RequestState:

@@ -29,6 +29,7 @@ from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
 from oslo_concurrency import lockutils
 
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.backend import filesystem
@@ -97,7 +98,7 @@ class Thread(threading.Thread):
     def bind(self, volume_id, server=None):
         """Bind a volume of 1 GiB and return its disk."""
         return self.binder.bind(
-            binding.BindRequest(
+            bind_request.BindRequest(
                 name=f'volume-{volume_id}',
                 volume_id=volume_id,
                 size_gb=1,

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from oslo_concurrency import lockutils
 from oslo_config import fixture as config_fixture
 
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach import connections
 from cinder_vdisk_mapper.attach import nova_api
@@ -106,7 +107,7 @@ class AgreementTestCase(testtools.TestCase):
             of_flavor = connections.is_of_flavor(server, volume)
             name = f'volume-{number}'
             where = binder.bind(
-                binding.BindRequest(
+                bind_request.BindRequest(
                     name,
                     str(number),
                     one.size_gb,

@@ -27,6 +27,7 @@ from hypothesis import strategies
 from oslo_concurrency import lockutils
 from oslo_config import fixture as config_fixture
 
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api import errors
@@ -55,7 +56,7 @@ def server(uuid='server', host='host', **request):
 def request(volume_id='volume', size_gb=10, for_=None, **fields):
     """Return a request to bind a vdisk, which is blank."""
     wanted = for_ and for_.request
-    return binding.BindRequest(
+    return bind_request.BindRequest(
         **{
             'name': f'volume-{volume_id}',
             'volume_id': volume_id,

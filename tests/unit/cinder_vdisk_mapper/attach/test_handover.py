@@ -22,7 +22,7 @@ from oslo_concurrency import lockutils
 from oslo_config import fixture as config_fixture
 from oslo_db import exception as db_exc
 
-from cinder_vdisk_mapper.attach import binding
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api import errors
@@ -184,7 +184,9 @@ class HandOverTestCase(testtools.TestCase):
             self.operations,
             None,
             row,
-            binding.BindRequest('volume-1', '1', 1, 'round_robin', server),
+            bind_request.BindRequest(
+                'volume-1', '1', 1, 'round_robin', server
+            ),
             'there',
         )
 

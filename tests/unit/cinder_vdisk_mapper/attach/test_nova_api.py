@@ -302,13 +302,3 @@ class ServersTestCase(testtools.TestCase):
                 mock.Mock(project_id='project'), 'req-s1'
             ),
         )
-
-    def test_blank_volumes(self):
-        for name, server in (
-            ('1234-blank-vol', '1234'),
-            ('blank-vol', None),
-            ('1234-blank-volume', None),
-            ('', None),
-            (None, None),
-        ):
-            self.assertEqual(server, nova_api.of_blank_volume(name))

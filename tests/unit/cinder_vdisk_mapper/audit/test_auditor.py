@@ -31,6 +31,7 @@ from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
@@ -152,9 +153,7 @@ class AuditorTestCase(testtools.TestCase):
     def orphans(self, number):
         """Return a host with so many orphans on each disk."""
         records = [
-            state.Record(
-                id_of(n), f'volume-{id_of(n)}', 'd1', 1, '', deleted=True
-            )
+            Record(id_of(n), f'volume-{id_of(n)}', 'd1', 1, '', deleted=True)
             for n in range(2 * number)
         ]
         held = [VDisk(one.vdisk, one.id, None, GIB) for one in records]
@@ -186,9 +185,7 @@ class LockTestCase(AuditorTestCase):
     def volume(self, number=1, disk='d1', **fields):
         """Return a volume's record and its vdisk."""
         id_ = id_of(number)
-        record = state.Record(
-            id_, f'volume-{id_}', disk, 2, 'available', **fields
-        )
+        record = Record(id_, f'volume-{id_}', disk, 2, 'available', **fields)
         return record, VDisk(record.vdisk, id_, None, 2 * GIB)
 
     def test_locks_of_a_killed_audit(self):
@@ -349,7 +346,7 @@ class LockTestCase(AuditorTestCase):
 
     def test_piece_of_a_stripe(self):
         name = f'volume-{id_of(1)}'
-        record = state.Record(id_of(1), name, 'd1,d2', 7, 'available')
+        record = Record(id_of(1), name, 'd1,d2', 7, 'available')
         host = self.host(
             [record],
             {
@@ -445,13 +442,13 @@ CLAIMANT = str(uuid.UUID(int=100))
 def volume(id_=ID, disk='d1', size_gb=2, **fields):
     """Return a volume's record."""
     fields = {'status': 'available', **fields}
-    return state.Record(id_, f'volume-{id_}', disk, size_gb, **fields)
+    return Record(id_, f'volume-{id_}', disk, size_gb, **fields)
 
 
 def snapshot(id_=ID, disk='d1', size_gb=2, **fields):
     """Return a snapshot's record."""
     fields = {'status': 'available', **fields}
-    return state.Record(id_, f'snapshot-{id_}', disk, size_gb, **fields)
+    return Record(id_, f'snapshot-{id_}', disk, size_gb, **fields)
 
 
 def vdisk(id_=ID, kind='volume', size_gb=2, owner=None, server=None):
@@ -1180,7 +1177,7 @@ DISKS = ('d1', 'd2', 'd3')
 IDS = tuple(str(uuid.UUID(int=number)) for number in range(1, 5))
 
 records = st.builds(
-    state.Record,
+    Record,
     id=st.sampled_from(IDS),
     vdisk=st.tuples(
         st.sampled_from(('volume', 'snapshot')), st.sampled_from(IDS)

@@ -17,10 +17,11 @@ import unittest
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import link_checks
 from cinder_vdisk_mapper.audit import state
+from cinder_vdisk_mapper.vdisks.record import Record
 from tests.fakes.disks import make_disk
 from tests.fakes.disks import make_vdisk
 
-ATTACHED = state.Record('1', 'volume-1', 'd1', 2, 'in-use')
+ATTACHED = Record('1', 'volume-1', 'd1', 2, 'in-use')
 DETACHED = dataclasses.replace(ATTACHED, status='available')
 
 

@@ -64,8 +64,10 @@ class MovingTestCase(testtools.TestCase):
         )
         self.backend.disk_root = self.useFixture(fixtures.TempDir()).path
         self.volume = Volume()
-        self.surveyor = mock.Mock()
-        self.operations = self.surveyor.operations
+        self.operations = mock.Mock()
+        self.planner = mock.create_autospec(vdisk_move.Planner, instance=True)
+        self.planner.check_target.return_value = False
+        self.guests = mock.Mock()
         self.operations.backend = self.backend
         self.operations.allocate = self.allocate
         self.held = []
@@ -75,12 +77,14 @@ class MovingTestCase(testtools.TestCase):
         ).mock
         self.get.side_effect = lambda *_: self.volume
         self.move = vdisk_move.VolumeMove(
-            self.surveyor, self.volume, self.vdisk, A, B
-        )
-        self.useFixture(
-            fixtures.MockPatchObject(
-                vdisk_move.VolumeMove, '_check_plan', lambda move: False
-            )
+            mock.Mock(),
+            self.operations,
+            self.guests,
+            self.planner,
+            self.volume,
+            self.vdisk,
+            A,
+            B,
         )
 
     @contextlib.contextmanager

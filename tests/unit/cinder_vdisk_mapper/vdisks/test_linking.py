@@ -25,7 +25,7 @@ from oslo_concurrency import lockutils
 from oslo_config import fixture as config_fixture
 from oslo_db import exception as db_exc
 
-from cinder_vdisk_mapper.attach import binding
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api import errors
@@ -352,7 +352,7 @@ class _Entries(test_driver.DriverTestCase):
 
     def hand_over(self):
         operations = self.driver.operations
-        request = binding.BindRequest(
+        request = bind_request.BindRequest(
             'volume-id',
             'id',
             10,

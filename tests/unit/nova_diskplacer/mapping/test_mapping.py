@@ -21,6 +21,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from nova_diskplacer import mapping
+from nova_diskplacer.mapping import plugins
 
 
 @st.composite
@@ -61,7 +62,7 @@ def fewest_disks(slots, vdisks):
 
 class RoundRobinTest(unittest.TestCase):
     def setUp(self):
-        self.policy = mapping.load('round_robin')
+        self.policy = plugins.load('round_robin')
 
     @hypothesis.given(hosts(), st.integers(1, 8), st.integers(1, 3))
     def test_places_exactly_and_evenly(self, host, vdisks, per_disk):
@@ -104,7 +105,7 @@ class StripedTest(unittest.TestCase):
     ):
         slots, load = host
         per_disk = min(per_disk, vdisks)
-        counts = mapping.load('striped').place(
+        counts = plugins.load('striped').place(
             slots, load, vdisks * number, per_disk
         )
         for row, room in zip(counts.tolist(), slots.tolist(), strict=True):
@@ -125,7 +126,7 @@ class StripedTest(unittest.TestCase):
             ([0.5, 0.0, 0.9, 0.1], [0, 1, 0, 1]),
             ([0.5, 0.5, 0.5, 0.5], [1, 1, 0, 0]),
         ):
-            counts = mapping.load('striped').place(
+            counts = plugins.load('striped').place(
                 np.array([[3, 3, 3, 3]]), np.array([load]), 2, 1
             )
             self.assertEqual([expected], counts.tolist())
@@ -133,7 +134,7 @@ class StripedTest(unittest.TestCase):
 
 class ConsolidatedTest(unittest.TestCase):
     def setUp(self):
-        self.policy = mapping.load('consolidated')
+        self.policy = plugins.load('consolidated')
 
     @hypothesis.given(hosts(), st.integers(1, 12))
     def test_fewest_disks(self, host, vdisks):
@@ -170,4 +171,4 @@ class ConsolidatedTest(unittest.TestCase):
 class LoadTest(unittest.TestCase):
     def test_unknown_names_the_installed(self):
         with self.assertRaisesRegex(ValueError, ', '.join(mapping.names())):
-            mapping.load('scattered')
+            plugins.load('scattered')

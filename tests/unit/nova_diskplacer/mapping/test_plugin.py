@@ -23,6 +23,7 @@ import unittest
 import numpy as np
 
 from nova_diskplacer import mapping
+from nova_diskplacer.mapping import plugins
 from tests.unit.nova_diskplacer.mapping import most_room
 
 ROOT = pathlib.Path(mapping.__file__).parents[2]
@@ -34,12 +35,13 @@ USE = """
 from nova_diskplacer import extra_specs
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping
+from nova_diskplacer.mapping import plugins
 from nova_diskplacer.scheduler import plan
 
 specs = {'diskplacer:vdisks': '1', 'diskplacer:vdisk_gb': '1'}
 request = flavor.parse({**specs, 'diskplacer:mapping': 'most_room'})
 assert request.mapping == 'most_room'
-assert type(mapping.load(request.mapping)).__name__ == 'MostRoom'
+assert type(plugins.load(request.mapping)).__name__ == 'MostRoom'
 for validator in extra_specs.register():
     if validator.name == 'diskplacer:mapping':
         validator.validate('diskplacer:mapping', 'most_room')
@@ -76,7 +78,7 @@ class PluginTest(unittest.TestCase):
         with self.assertRaisesRegex(
             ValueError, 'most_room is not .*: ' + ', '.join(mapping.names())
         ):
-            mapping.load('most_room')
+            plugins.load('most_room')
 
 
 class MostRoomTest(unittest.TestCase):
