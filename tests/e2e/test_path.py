@@ -16,7 +16,6 @@
 from tests.e2e import base
 from tools.minicloud import checks
 from tools.minicloud import process
-from tools.minicloud.api import ApiError
 
 
 class PathTest(base.TestCase):
@@ -39,22 +38,6 @@ class PathTest(base.TestCase):
         self.eventually('volumes gone', lambda: not self.api.volumes())
         self.assertEqual({}, checks.by_files(self.cloud, host))
         self.eventually('map empty', lambda: self.cloud.map()['servers'] == [])
-
-    def test_bad_extra_specs_are_refused(self):
-        for key, value, allowed in (
-            ('diskplacer:vdisks', '0', '1'),
-            ('diskplacer:mapping', 'scattered', 'round_robin'),
-            ('diskplacer:vdisk', '4', 'diskplacer'),
-        ):
-            error = self.assertRaises(
-                ApiError,
-                self.api.post,
-                'compute',
-                f'/flavors/{self.cloud.flavors["plain"]}/os-extra_specs',
-                {'extra_specs': {key: value}},
-            )
-            self.assertEqual(400, error.status)
-            self.assertIn(allowed, str(error))
 
     def test_map_tells_a_disagreement(self):
         host = 'compute2'

@@ -16,23 +16,11 @@
 import os
 import signal
 
-import fixtures
-
 from nova_diskplacer.agent import queue_policy
 from nova_diskplacer.disks import identity
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.profiles import catalogue
 from tests.e2e import base
-from tools.minicloud.api import ApiError
-
-WRONG = """
-name: mine
-title: Wrong
-description: It has a key that there is not.
-queue:
-  hdd:
-    readahead: 7
-"""
 
 
 class ProfilesTest(base.TestCase):
@@ -152,36 +140,3 @@ class ProfilesTest(base.TestCase):
             'queues restored',
             lambda: self.settings(before) == before,
         )
-
-    def test_wrong_keys(self):
-        directory = self.useFixture(fixtures.TempDir()).path
-        conf = os.path.join(directory, 'extra.conf')
-        with open(conf, 'w') as stream:
-            stream.write(f'[diskplacer]\nprofile_dirs = {directory}\n')
-        path = os.path.join(directory, 'mine.yaml')
-        with open(path, 'w') as stream:
-            stream.write(WRONG)
-        done = self.cloud.run_manage(
-            self.host, f'--config-file={conf}', 'profile', 'list'
-        )
-        self.assertEqual(1, done.returncode, done.stdout)
-        for word in (path, 'readahead', 'read_ahead_kb'):
-            self.assertIn(word, done.stderr)
-        self.assertNotIn('Traceback', done.stderr)
-
-    def test_no_such_profile(self):
-        done = self.cloud.run_manage(
-            self.host, 'profile', 'apply', 'hadop', 'plain', '--yes'
-        )
-        self.assertEqual(1, done.returncode, done.stdout)
-        self.assertIn('hadoop', done.stderr)
-        plain = self.cloud.flavors['plain']
-        self.assertEqual({}, self.specs(plain))
-        error = self.assertRaises(
-            ApiError,
-            self.api.post,
-            'compute',
-            f'/flavors/{plain}/os-extra_specs',
-            {'extra_specs': {'diskplacer:profiles': 'hadoop'}},
-        )
-        self.assertEqual(400, error.status)

@@ -30,7 +30,6 @@ from tools.minicloud import ini
 from tools.minicloud import process
 
 IMAGE = 'guest-with-fio'
-IMAGE_WITHOUT = 'guest-without-fio'
 PREFIX = 'diskplacer-sweep-'
 # one operation each of bare metal, a server, and two servers
 CELLS = 6
@@ -195,29 +194,9 @@ class SweepTest(base.TestCase):
         self.assertRegex(said, r'the last lines of its console: .*\S')
         self.assert_nothing_is_left()
 
-    def test_an_image_without_fio(self):
-        self.make_image(IMAGE_WITHOUT, guest.build_with_user_data)
-        said = self.refused('--scenario=server', f'--image={IMAGE_WITHOUT}')
-        self.assertIn('cannot measure: fio is not installed', said)
-        self.assert_nothing_is_left()
-
     def test_a_disk_in_use(self):
         server = self.boot('round-robin', self.host)
         volume, disk = min(self.disks_of(server).items())
         said = self.refused('--scenario=bare', disk=disk)
         self.assertIn(f'disk {disk} has vdisks, volume-{volume}', said)
         self.assertFalse(self.results.exists())
-
-    def test_too_little_room(self):
-        mib = (self.disk['free_gb'] + 1) << 10
-        said = self.refused('--scenario=bare', f'--mib={mib}')
-        self.assertIn('GiB free', said)
-        self.assertFalse(self.results.exists())
-        self.assert_nothing_is_left()
-
-    def test_half_a_header(self):
-        self.results.write_text('{"version"')
-        said = self.refused('--scenario=bare')
-        self.assertIn('line 1: there is no header', said)
-        self.assertEqual('{"version"', self.results.read_text())
-        self.assert_nothing_is_left()

@@ -182,20 +182,6 @@ class VolumesOfRequestTest(TenantTestCase):
         ]
         return options
 
-    def test_wrong_volumes(self):
-        vdisks = f'{base.VDISKS} volumes of 1 GiB of type vdisk'
-        for count, size_gb in ((3, 1), (5, 1), (4, 2)):
-            error = self.refuse(**self.with_volumes(count, size_gb))
-            self.assertEqual(400, error.status)
-            self.assertIn(vdisks, str(error))
-            self.assertIn(f'{count} volumes of {size_gb} GiB', str(error))
-
-    def test_the_right_volumes(self):
-        server = self.tenant.by_api(
-            'own', FLAVOR, **self.with_volumes(base.VDISKS)
-        )
-        self.assert_boots(server)
-
     def test_existing_volumes_count(self):
         volumes = [
             self.tenant.api.create_volume(1) for _ in range(base.VDISKS)

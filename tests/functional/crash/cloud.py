@@ -61,6 +61,7 @@ from cinder_vdisk_mapper.cinder_api.releases import db_api  # noqa: E402
 from cinder_vdisk_mapper.cinder_api.releases import models  # noqa: E402
 from nova_diskplacer.agent import inventory as agent_inventory  # noqa: E402
 from nova_diskplacer.disks import discover  # noqa: E402
+from nova_diskplacer.disks.filesystem import files  # noqa: E402
 from nova_diskplacer.disks.vdisk import GIB  # noqa: E402
 from nova_diskplacer.placement import client as placement_client  # noqa: E402
 from nova_diskplacer.placement import inventory  # noqa: E402
@@ -203,6 +204,8 @@ class Cloud:
         rpc.init(cfg.CONF)
         self._without_sudo()
         commands.start_quickly()
+        # who has a vdisk open in these tests does not close it soon
+        files._LEASE_TIMEOUT = 0.2
         engine = db_api.main_context_manager.writer.get_engine()
         models.BASE.metadata.create_all(engine)
         self.engines = [engine, placement_db.get_placement_engine()]
