@@ -40,10 +40,10 @@ import time
 
 import _report
 from diskplacer_measure import stats
+from diskplacer_measure.sweep import arm_comparison
 from diskplacer_measure.sweep import cells
 from diskplacer_measure.sweep import grid
 from diskplacer_measure.sweep import plan
-from diskplacer_measure.sweep import verdicts
 from diskplacer_measure.sweep.measure import outcome
 from diskplacer_measure.sweep.measure import workload
 from nova_diskplacer.profiles import catalogue
@@ -126,17 +126,17 @@ def show_profiles(
     for (name, profile), medium in (
         (item, medium) for item in profiles.items() for medium in media
     ):
-        its = verdicts.WORKLOADS.get(name)
+        its = arm_comparison.WORKLOADS.get(name)
         loads = its.of(mbps) if its else []
         queue = profile.queue.get(medium, catalogue.Queue())
-        arm = verdicts.preferred(queue.schedulers, arms)
+        arm = arm_comparison.preferred(queue.schedulers, arms)
         if not loads or not arm or len(arms) < 2:
             silent.append(f'{name} ({medium})')
             continue
-        whole = verdicts.judge(
-            arm, verdicts.scores([mbps[load] for load in loads])
+        whole = arm_comparison.judge(
+            arm, arm_comparison.scores([mbps[load] for load in loads])
         )
-        each = [verdicts.judge(arm, mbps[load]) for load in loads]
+        each = [arm_comparison.judge(arm, mbps[load]) for load in loads]
         best_at = sum(one.was_best for one in each)
         weakest, where = min(
             zip((one.ratio for one in each), loads, strict=True),
@@ -193,12 +193,12 @@ def planned(quick: bool) -> tuple[cells.Cell, ...]:
     )
 
 
-def script(boot: plan.Boot, device: str, kib: int) -> str:
+def script(batch: plan.BootBatch, device: str, kib: int) -> str:
     """Return what measures the cells of a repetition in the guest."""
     return workload.script(
         [
-            workload.line(str(number), item.cell, 0)
-            for number, item in enumerate(boot.items)
+            workload.line(str(number), repetition.cell, 0)
+            for number, repetition in enumerate(batch.repetitions)
         ],
         token=TOKEN,
         mib=MIB,
@@ -208,26 +208,26 @@ def script(boot: plan.Boot, device: str, kib: int) -> str:
     )
 
 
-def results_of(boot: plan.Boot, printed: str) -> list[cells.Result]:
+def results_of(batch: plan.BootBatch, printed: str) -> list[cells.Result]:
     """Return what the script has measured.
 
     :raises CommandError: a cell was not; says why.
     """
     console = workload.parse(printed, TOKEN)
     found = []
-    for number, item in enumerate(boot.items):
+    for number, repetition in enumerate(batch.repetitions):
         measured = console.measured.get(str(number))
         if measured is None:
             why = console.error or console.failed.get(str(number), printed)
-            raise commands.CommandError(f'{item.cell}: {why}')
-        found.append(outcome.combine(item, [measured], {}))
+            raise commands.CommandError(f'{repetition.cell}: {why}')
+        found.append(outcome.combine(repetition, [measured], {}))
     return found
 
 
 def measure(args: argparse.Namespace) -> list[cells.Result]:
     """Return what is measured on a disk of a guest."""
-    boots = plan.boots(
-        plan.items_of(planned(args.quick), args.repetitions), 'effect'
+    batches = plan.batches(
+        plan.repetitions_of(planned(args.quick), args.repetitions), 'effect'
     )
     if args.disk == 'throttled':
         disk = machine.Disk(gib=4, mbps=args.mbps, iops=args.iops)
@@ -241,14 +241,14 @@ def measure(args: argparse.Namespace) -> list[cells.Result]:
             'fio', '--name=fill', f'--filename={device}', '--rw=write',
             '--bs=1M', f'--size={MIB}M', '--direct=1',
         )  # fmt: skip
-        for number, boot in enumerate(boots, 1):
+        for number, batch in enumerate(batches, 1):
             begun = time.monotonic()
             printed = guest.run(
-                'sh', '-c', script(boot, device, args.kib), timeout=2 * 3600
+                'sh', '-c', script(batch, device, args.kib), timeout=2 * 3600
             ).out
-            found += results_of(boot, printed)
+            found += results_of(batch, printed)
             print(
-                f'repetition {number} of {len(boots)}: '
+                f'repetition {number} of {len(batches)}: '
                 f'{time.monotonic() - begun:.0f} s',
                 file=sys.stderr,
                 flush=True,

@@ -165,7 +165,7 @@ def _load(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     try:
         return _use_store(args)
     except KeyboardInterrupt:
-        shell.say('\nInterrupted.\n')
+        shell.write_progress('\nInterrupted.\n')
         return exit_status.INTERRUPTED
 
 
@@ -237,6 +237,6 @@ def _progress(noun: str, total: int) -> collections.abc.Callable[[int], None]:
     def write(done: int) -> None:
         if sys.stderr.isatty():
             end = '\n' if done == total else ''
-            shell.say(f'\r{done} of {total} {noun}{end}')
+            shell.write_progress(f'\r{done} of {total} {noun}{end}')
 
     return write

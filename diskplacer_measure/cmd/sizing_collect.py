@@ -87,7 +87,9 @@ def _collect(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         ):
             _make_runs(conf, args)
     except KeyboardInterrupt:
-        shell.say(f'\nInterrupted: {args.output} has the runs before.\n')
+        shell.write_progress(
+            f'\nInterrupted: {args.output} has the runs before.\n'
+        )
         return exit_status.INTERRUPTED
     return exit_status.OK
 
@@ -105,7 +107,7 @@ def _make_runs(conf: cfg.ConfigOpts, args: argparse.Namespace) -> None:
     with _changed_pins(conf, args) as pins:
         for count, run in enumerate(todo, 1):
             name = f'run {count} of {len(todo)} {run.vcpus_are}'.rstrip()
-            shell.say(f'{name} ...\n')
+            shell.write_progress(f'{name} ...\n')
             if pins:
                 pins.apply(run.vcpus_are)
             found = runs.make(
@@ -114,7 +116,7 @@ def _make_runs(conf: cfg.ConfigOpts, args: argparse.Namespace) -> None:
                 lambda: counters.read(uri, args.server),
             )
             samples.append(args.output, found)
-            shell.say(f'{name}: {found.seconds:.1f} s\n')
+            shell.write_progress(f'{name}: {found.seconds:.1f} s\n')
 
 
 def _changed_pins(

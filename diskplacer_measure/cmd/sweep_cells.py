@@ -12,12 +12,15 @@
 
 """The cells that the options of diskplacer-manage sweep ask for.
 
-What is not possible on this host is refused here, before anything is changed.
+Options that this host cannot have are refused before anything is changed.
 """
 
 import argparse
 import collections.abc
 
+from oslo_config import cfg
+
+from diskplacer_measure.cmd import sweep_options
 from diskplacer_measure.sweep import cells
 from diskplacer_measure.sweep import grid
 from diskplacer_measure.sweep import plan
@@ -26,6 +29,10 @@ from diskplacer_measure.sweep.measure import host_facts
 from diskplacer_measure.sweep.measure import workload
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
+from nova_diskplacer.placement import client as placement_client
+
+# Share of a disk's throughput at which space is filled, as an estimate.
+_CAUTION = 0.5
 
 _SCHEDULERS = ('mq-deadline', 'none', 'bfq')
 
@@ -49,7 +56,31 @@ _HEADER_OPTIONS = {
     'block_kib': '--kib',
     'repetitions': '--repetitions',
 }
-_VERSIONS = ('kernel', 'fio', 'qemu', 'libvirt', 'nova')
+_VERSIONS = {
+    name: name for name in ('kernel', 'fio', 'qemu', 'libvirt', 'nova')
+}
+
+
+def read(
+    conf: cfg.ConfigOpts, args: argparse.Namespace
+) -> tuple[host_facts.Host, tuple[cells.Cell, ...]]:
+    """Return the facts of this host, and the cells to measure on it.
+
+    Options that are not set get their defaults.
+
+    :raises DiskPlacerError: an option is not possible on this host.
+    """
+    sweep_options.resolve(args)
+    host = host_facts.read(conf, args.uuid)
+    capacity = host_facts.read_capacity(
+        placement_client.PlacementClient.from_conf(conf), args.uuid
+    )
+    return host, cells_of(args, host, capacity)
+
+
+def timing(args: argparse.Namespace, host: host_facts.Host) -> plan.Timing:
+    """Return the timing of a run before its first boot."""
+    return plan.Timing(args.boot_timeout, max(1, host.disk.mbps) * _CAUTION)
 
 
 def cells_of(
@@ -102,36 +133,36 @@ def _shapes(
     args: argparse.Namespace, capacity: host_facts.Capacity
 ) -> list[cells.Shape]:
     """Return the shapes of servers; the default ones that fit."""
-    wanted: list[cells.Shape] = args.shape
-    if not wanted:
-        wanted = [shape for shape in grid.SHAPES if capacity.fits(shape)]
-    if not wanted:
+    shapes: list[cells.Shape] = args.shape
+    if not shapes:
+        shapes = [shape for shape in grid.SHAPES if capacity.fits(shape)]
+    if not shapes:
         raise exception.DiskPlacerError(
             f'no default of --shape fits on this host: {_describe(capacity)}'
         )
-    for shape in wanted:
+    for shape in shapes:
         if not capacity.fits(shape):
             raise exception.DiskPlacerError(
                 f'--shape {shape.vcpus}:{shape.ram_mib} does not fit on this '
                 f'host: {_describe(capacity)}'
             )
-    return wanted
+    return shapes
 
 
 def _servers_at_once(
     args: argparse.Namespace, shape: cells.Shape, capacity: host_facts.Capacity
 ) -> list[int]:
     """Return the numbers of servers that run at once: those that fit."""
-    found = [
+    numbers = [
         jobs for jobs in args.jobs if jobs > 1 and capacity.fits(shape, jobs)
     ]
-    if not found:
+    if not numbers:
         raise exception.DiskPlacerError(
             f'--jobs {" ".join(map(str, args.jobs))} has no number of 2 or '
             f'more servers of {shape.vcpus}:{shape.ram_mib} that fit on this '
             f'host: {_describe(capacity)}; --scenario leaves out servers'
         )
-    return found
+    return numbers
 
 
 def _describe(capacity: host_facts.Capacity) -> str:
@@ -156,20 +187,20 @@ def _check_read_ahead(args: argparse.Namespace, host: host_facts.Host) -> None:
 def _schedulers(
     args: argparse.Namespace, host: host_facts.Host
 ) -> collections.abc.Sequence[str]:
-    wanted: list[str] = args.host_scheduler or [
+    schedulers: list[str] = args.host_scheduler or [
         name for name in _SCHEDULERS if name in host.schedulers
     ]
-    for name in wanted:
+    for name in schedulers:
         if name not in host.schedulers:
             raise exception.DiskPlacerError(
                 f'--host-scheduler {name} is not one of those of '
                 f'{host.device}: {", ".join(host.schedulers) or "none at all"}'
             )
-    if not wanted:
+    if not schedulers:
         raise exception.DiskPlacerError(
             f'{host.device} has no I/O scheduler that could be chosen'
         )
-    return wanted
+    return schedulers
 
 
 def _cache_mode(host: host_facts.Host) -> str:
@@ -189,8 +220,8 @@ def needed_gb(
     :param data_mib: MiB that the threads of a cell move together.
     """
     return max(
-        workload.size_gb(body.share_mib(data_mib)) * max(body.servers, 1)
-        for body in {plan.Body.of(cell) for cell in planned}
+        workload.size_gb(target.share_mib(data_mib)) * max(target.servers, 1)
+        for target in {plan.Target.of(cell) for cell in planned}
     )
 
 
@@ -207,38 +238,31 @@ def require_room(disk: discover.Disk, need_gb: int) -> None:
 
 
 def require_same(
-    path: str, before: results.Header, now: results.Header
+    path: str, earlier: results.Header, current: results.Header
 ) -> None:
-    """Check that a run is continued as it began.
+    """Check that a run is continued with the same options and versions.
 
     :raises DiskPlacerError: options or versions differ; names each, and both
         values.
     """
-    changes = [
-        f'{option} was {getattr(before, name)}, is {getattr(now, name)}'
-        for name, option in _HEADER_OPTIONS.items()
-        if getattr(before, name) != getattr(now, name)
-    ]
-    if before.disk.uuid != now.disk.uuid:
-        changes.append(f'DISK_UUID was {before.disk.uuid}')
-    if before.host != now.host:
-        changes.append(f'the host was {before.host}')
-    if before.plan != now.plan and not changes:
+    changes = _differences(_HEADER_OPTIONS, earlier, current)
+    if earlier.disk.uuid != current.disk.uuid:
+        changes.append(f'DISK_UUID was {earlier.disk.uuid}')
+    if earlier.host != current.host:
+        changes.append(f'the host was {earlier.host}')
+    if earlier.plan != current.plan and not changes:
         changes = [
-            f'{option} was {was}, is {is_}'
+            f'{option} was {before}, is {now}'
             for name, option in _OPTIONS.items()
-            if (was := _values(before, name)) != (is_ := _values(now, name))
+            if (before := _values(earlier, name))
+            != (now := _values(current, name))
         ] or ['the combinations of options differ']
     if changes:
         raise exception.DiskPlacerError(
             f'{path} has results of a run with other options: '
             f'{"; ".join(changes)}. Use these, or another file.'
         )
-    upgrades = [
-        f'{name} was {getattr(before, name)}, is {getattr(now, name)}'
-        for name in _VERSIONS
-        if getattr(before, name) != getattr(now, name)
-    ]
+    upgrades = _differences(_VERSIONS, earlier, current)
     if upgrades:
         raise exception.DiskPlacerError(
             f'{path} has results of other versions, which would not compare: '
@@ -246,6 +270,20 @@ def require_same(
         )
 
 
+def _differences(
+    labels: collections.abc.Mapping[str, str],
+    earlier: results.Header,
+    current: results.Header,
+) -> list[str]:
+    """Return the fields that differ, by their labels, with both values."""
+    return [
+        f'{label} was {before}, is {now}'
+        for name, label in labels.items()
+        if (before := getattr(earlier, name))
+        != (now := getattr(current, name))
+    ]
+
+
 def _values(header: results.Header, name: str) -> str:
-    found = sorted({getattr(cell, name) for cell in header.plan})
-    return ' '.join(str(value) for value in found if value != '')
+    values = sorted({getattr(cell, name) for cell in header.plan})
+    return ' '.join(str(value) for value in values if value != '')

@@ -31,12 +31,12 @@ from oslo_config import cfg
 
 from diskplacer_measure.report import contents
 from diskplacer_measure.report import page
+from diskplacer_measure.sweep import arm_comparison
 from diskplacer_measure.sweep import choose
 from diskplacer_measure.sweep import choose_view
 from diskplacer_measure.sweep import model
-from diskplacer_measure.sweep import overlay
+from diskplacer_measure.sweep import profile_changes
 from diskplacer_measure.sweep import results
-from diskplacer_measure.sweep import verdicts
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import cloud
@@ -48,7 +48,7 @@ from nova_diskplacer.profiles import catalogue
 # Characters of a line.
 _WIDTH = 79
 
-_Changed = tuple[catalogue.Profile, list[overlay.Change]]
+_Changed = tuple[catalogue.Profile, list[profile_changes.Change]]
 
 
 def register(commands: typing.Any) -> None:
@@ -82,7 +82,7 @@ def register(commands: typing.Any) -> None:
     command.add_argument('results', metavar='RESULTS')
     command.add_argument(
         '--workload',
-        choices=sorted(verdicts.WORKLOADS),
+        choices=sorted(arm_comparison.WORKLOADS),
         help='the profile of the workload (default: all)',
     )
     command.add_argument(
@@ -144,7 +144,7 @@ def _choose(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     choices = [
         choose.choose(run.results, workload, objective)
         for workload in (
-            [args.workload] if args.workload else verdicts.WORKLOADS
+            [args.workload] if args.workload else arm_comparison.WORKLOADS
         )
         for objective in choose.OBJECTIVES
     ]
@@ -153,7 +153,7 @@ def _choose(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         directories.append(args.profile_dir)
     profiles = catalogue.load(directories)
     changed = {
-        choice.workload: overlay.changed(
+        choice.workload: profile_changes.changed(
             profiles.find(choice.workload), choice, run.header
         )
         for choice in choices
@@ -257,7 +257,7 @@ def _print(
     for name, (_, changes) in written.items():
         where = ' is written' if args.profile_dir else ', with --profile-dir'
         print(f'Profile {name}{where}:')
-        for line in overlay.lines(changes):
+        for line in profile_changes.lines(changes):
             print(f'  {line}')
     if not written:
         objective = choose.OBJECTIVES[args.objective]

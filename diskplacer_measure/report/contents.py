@@ -19,9 +19,9 @@ import typing
 from diskplacer_measure.papers import judging
 from diskplacer_measure.report import figures
 from diskplacer_measure.sweep import cells
+from diskplacer_measure.sweep import labels
 from diskplacer_measure.sweep import results
 from diskplacer_measure.sweep import rules
-from diskplacer_measure.sweep import words
 
 #: What to keep in mind of servers without KVM.
 EMULATED = (
@@ -64,8 +64,9 @@ def _overcommitted(run: results.Run) -> list[str]:
     """Return the servers that have more vCPUs than the host processors."""
     return list(
         dict.fromkeys(
-            f'{max(cell.servers, 1)} × {words.shape(cell.vcpus, cell.ram_mib)}'
-            for cell in sorted({one.cell for one in run.results})
+            f'{max(cell.servers, 1)} × '
+            + labels.shape(cell.vcpus, cell.ram_mib)
+            for cell in sorted({result.cell for result in run.results})
             if cell.servers * cell.vcpus > run.header.cpus
         )
     )

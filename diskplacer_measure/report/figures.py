@@ -23,8 +23,8 @@ import statistics
 
 from diskplacer_measure import stats
 from diskplacer_measure.sweep import cells
+from diskplacer_measure.sweep import labels
 from diskplacer_measure.sweep import rules
-from diskplacer_measure.sweep import words
 
 # What tells series apart, with the texts of the settings that are named only
 # where they differ.
@@ -164,9 +164,9 @@ def draw(results: collections.abc.Iterable[cells.Result]) -> list[Figure]:
 
 
 def _title(metric: Metric, operation: str, engine: str, scheduler: str) -> str:
-    parts = [operation, words.ENGINES[engine], words.scheduler(scheduler)]
+    parts = [operation, labels.ENGINES[engine], labels.scheduler(scheduler)]
     if metric is not THROUGHPUT:
-        parts = [metric.name, operation, words.scheduler(scheduler)]
+        parts = [metric.name, operation, labels.scheduler(scheduler)]
     text = ', '.join(parts)
     return text[0].upper() + text[1:]
 
@@ -241,7 +241,7 @@ def _series(
 
 def _label(one: cells.Cell, others: list[cells.Cell]) -> str:
     """Return what a series is, with the settings that tell it apart."""
-    parts = [words.place(one, numbered=False)]
+    parts = [labels.place(one, numbered=False)]
     for name, text in _SETTINGS.items():
         value = getattr(one, name)
         if len({getattr(other, name) for other in others} - {''}) > 1 and (

@@ -23,8 +23,8 @@ from diskplacer_measure.report import contents
 from diskplacer_measure.report import figures
 from diskplacer_measure.report import svg
 from diskplacer_measure.sweep import cells
+from diskplacer_measure.sweep import labels
 from diskplacer_measure.sweep import rules
-from diskplacer_measure.sweep import words
 from nova_diskplacer.client import markup
 from nova_diskplacer.profiles import catalogue
 
@@ -298,7 +298,8 @@ def _problems(found: list[cells.Result]) -> str:
     if not found:
         return ''
     counted = collections.Counter(
-        (words.cell(one.cell), one.problem or 'no throughput') for one in found
+        (labels.cell(one.cell), one.problem or 'no throughput')
+        for one in found
     )
     items = ''.join(
         markup.tag(

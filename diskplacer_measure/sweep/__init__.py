@@ -14,6 +14,6 @@
 
 ``cells`` and ``results`` define what is measured and its file. ``grid`` makes
 the cells, and ``plan`` their order and times. ``choose`` compares shapes and
-settings, ``model`` describes throughput by shape, and ``overlay`` changes
-profiles. All but ``measure`` and ``results`` are pure functions.
+settings, ``model`` describes throughput by shape, and ``profile_changes``
+changes profiles. All but ``measure`` and ``results`` are pure functions.
 """

@@ -32,10 +32,10 @@ import typing
 import numpy
 
 from diskplacer_measure import stats
+from diskplacer_measure.sweep import arm_comparison
 from diskplacer_measure.sweep import cells
+from diskplacer_measure.sweep import labels
 from diskplacer_measure.sweep import rules
-from diskplacer_measure.sweep import verdicts
-from diskplacer_measure.sweep import words
 
 #: Whose throughput is maximised: that of one server, or of the host, which
 #: has one server or several.
@@ -108,7 +108,7 @@ class Compared:
     @property
     def excluded(self) -> bool:
         """Whether it is shown to be behind the highest by MARGIN."""
-        return self.high < 1 - verdicts.MARGIN
+        return self.high < 1 - arm_comparison.MARGIN
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,10 +151,10 @@ def choose(
 ) -> Choice:
     """Compare the candidates for a workload by those results that count.
 
-    :param workload: one of verdicts.WORKLOADS.
+    :param workload: one of arm_comparison.WORKLOADS.
     :param objective: one of OBJECTIVES.
     """
-    table = _table(results, verdicts.WORKLOADS[workload], objective)
+    table = _table(results, arm_comparison.WORKLOADS[workload], objective)
     candidates, loads = _comparable(table)
     scores = {
         candidate: _scores(table[candidate], loads) for candidate in candidates
@@ -168,7 +168,7 @@ def choose(
 
 def _table(
     results: collections.abc.Iterable[cells.Result],
-    workload: verdicts.Workload,
+    workload: arm_comparison.Workload,
     objective: str,
 ) -> _Table:
     """Return the throughput of servers under loads like the workload."""
@@ -321,7 +321,7 @@ def text(one: Candidate, others: collections.abc.Iterable[Candidate]) -> str:
     """Return a candidate with those settings that tell it from others."""
     parts = [
         'several servers' if one.several else 'one server',
-        words.shape(one.vcpus, one.ram_mib),
+        labels.shape(one.vcpus, one.ram_mib),
     ]
     compared = list(others)
     for name, format_ in _SETTINGS.items():

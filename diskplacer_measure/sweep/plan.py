@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Plans a sweep: its boots, their order, and the slots of their cells.
+"""Plans a sweep: its boots, their order, and the time windows of cells.
 
-A boot is one start of servers, or one stretch of bare metal, and measures the
-cells of one shape and number of servers. Each cell has a slot, in which all
-servers run fio at once; host and servers know it by the clock.
+A batch is measured by one start of servers, or one stretch of bare metal: it
+has the cells of one shape and number of servers. Each cell has a window, in
+which all servers run fio at once; host and servers know it by the clock.
 """
 
 import collections
@@ -25,7 +25,7 @@ import random
 
 from diskplacer_measure.sweep import cells
 
-#: Seconds before a slot, in which the host changes its queue.
+#: Seconds before a window, in which the host changes its queue.
 GAP = 1
 #: Cells between two pauses, in which the host reads the consoles: Nova keeps
 #: the last 100 KiB of a console, of which a cell of 128 threads takes 3.7.
@@ -36,7 +36,7 @@ _PAUSE_OF_A_SERVER = 1
 #: Cells of a boot at most: Nova accepts 64 KiB of user data.
 CELLS_OF_A_BOOT = 300
 # Seconds that a server takes to boot, and that fio takes beside moving data,
-# as far as nothing is known.
+# until a boot has measured them.
 _BOOT = 30
 _OVERHEAD = 2.0
 # Seconds that the first servers have to boot before they measure.
@@ -50,15 +50,15 @@ _DIRTY = 0.25
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a cell moves at most: MiB of all threads together, and seconds."""
+    """The most that a cell takes: MiB of all threads together, and seconds."""
 
     data_mib: int
     seconds: int
 
 
 @dataclasses.dataclass(frozen=True, order=True)
-class Body:
-    """Where cells run: bare metal, or servers of one shape."""
+class Target:
+    """The machines that run cells: bare metal, or servers of one shape."""
 
     scenario: str
     servers: int
@@ -66,8 +66,8 @@ class Body:
     ram_mib: int
 
     @classmethod
-    def of(cls, cell: cells.Cell) -> 'Body':
-        """Return where a cell runs."""
+    def of(cls, cell: cells.Cell) -> 'Target':
+        """Return the target of a cell."""
         return cls(cell.scenario, cell.servers, cell.vcpus, cell.ram_mib)
 
     def share_mib(self, data_mib: int) -> int:
@@ -76,35 +76,35 @@ class Body:
 
 
 @dataclasses.dataclass(frozen=True)
-class Item:
-    """A repetition of a cell, which is to be measured."""
+class Repetition:
+    """A repetition of a cell; ``number`` counts from 0."""
 
     cell: cells.Cell
-    repetition: int
+    number: int
 
 
 @dataclasses.dataclass(frozen=True)
-class Boot:
-    """Cells that one boot measures, in this order."""
+class BootBatch:
+    """The repetitions that one boot measures, in this order."""
 
-    body: Body
-    items: tuple[Item, ...]
+    target: Target
+    repetitions: tuple[Repetition, ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class Slot:
-    """When an item is measured: from ``start`` until ``end`` at the latest.
+class Window:
+    """The time of a repetition: from ``start`` until ``end`` at the latest.
 
     Both are whole seconds since the epoch.
     """
 
-    item: Item
+    repetition: Repetition
     start: int
     end: int
 
 
 @dataclasses.dataclass(frozen=True)
-class Pace:
+class StepTimes:
     """The time that the steps of a boot took.
 
     ``boot`` are the seconds from the request for servers until the last one
@@ -120,56 +120,63 @@ class Pace:
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """What a run knows of the time that its steps take, by where cells run.
+    """Estimates of the time that the steps of a boot take, by target.
 
     ``boot_timeout`` are the seconds after which servers count as not booting.
-    ``fill_mbps`` (MB/s) is assumed while nothing is known. With a ``patience``
-    above 1, boots and cells may take that many times as long.
+    ``fill_mbps`` (MB/s) is assumed until a boot has measured it. With a
+    ``patience`` above 1, boots and cells may take that many times as long.
     """
 
     boot_timeout: float
     fill_mbps: float
-    paces: collections.abc.Mapping[Body, Pace] = dataclasses.field(
+    step_times: collections.abc.Mapping[Target, StepTimes] = dataclasses.field(
         default_factory=dict
     )
     patience: float = 1.0
 
-    def learned(self, body: Body, pace: Pace) -> 'Timing':
-        """Return what is known after a boot."""
-        return dataclasses.replace(self, paces={**self.paces, body: pace})
+    def updated(self, target: Target, times: StepTimes) -> 'Timing':
+        """Return the timing with the measured times of a target."""
+        return dataclasses.replace(
+            self, step_times={**self.step_times, target: times}
+        )
 
-    def boot_seconds(self, body: Body) -> float:
+    def boot_seconds(self, target: Target) -> float:
         """Return the seconds after which servers are expected to have booted.
 
         Those that take longer, up to ``boot_timeout``, have to boot again.
         """
-        if not body.servers:
+        if not target.servers:
             return 0
         # others may be slower
-        longest = max((pace.boot for pace in self.paces.values()), default=0)
-        known = self.pace(body).boot or 2 * longest
-        expected = 10 + 1.5 * known if known else _FIRST_BOOT
+        longest = max(
+            (times.boot for times in self.step_times.values()), default=0
+        )
+        measured = self.times(target).boot or 2 * longest
+        expected = 10 + 1.5 * measured if measured else _FIRST_BOOT
         return min(self.boot_timeout, self.patience * expected)
 
-    def fill_seconds(self, body: Body, data_mib: int) -> float:
+    def fill_seconds(self, target: Target, data_mib: int) -> float:
         """Return the seconds in which the measured space is filled."""
-        seconds = _seconds(data_mib, self.pace(body).fill_mbps)
+        seconds = _seconds(data_mib, self.times(target).fill_mbps)
         return self.patience * (5 + 1.5 * seconds)
 
-    def slot_seconds(self, cell: cells.Cell, limits: Limits) -> int:
-        """Return the length of a slot, without the gap before it."""
-        pace = self.pace(Body.of(cell))
-        beside = 1 + 1.5 * pace.overhead
+    def window_seconds(self, cell: cells.Cell, limits: Limits) -> int:
+        """Return the length of a window, without the gap before it."""
+        times = self.times(Target.of(cell))
+        beside_s = 1 + 1.5 * times.overhead
         if flushes(cell):
-            held = limits.data_mib
+            cached_mib = limits.data_mib
             if cell.servers:
-                held = min(held, int(_DIRTY * cell.ram_mib * cell.servers))
-            beside += 1.5 * _seconds(held, pace.fill_mbps)
-        return math.ceil(limits.seconds + self.patience * beside)
+                dirty_mib = int(_DIRTY * cell.ram_mib * cell.servers)
+                cached_mib = min(cached_mib, dirty_mib)
+            beside_s += 1.5 * _seconds(cached_mib, times.fill_mbps)
+        return math.ceil(limits.seconds + self.patience * beside_s)
 
-    def pace(self, body: Body) -> Pace:
-        """Return what the steps of a boot of these servers take."""
-        return self.paces.get(body, Pace(0, self.fill_mbps, _OVERHEAD))
+    def times(self, target: Target) -> StepTimes:
+        """Return the times of a target, estimates if it was never booted."""
+        return self.step_times.get(
+            target, StepTimes(0, self.fill_mbps, _OVERHEAD)
+        )
 
 
 def _seconds(mib: int, mbps: float) -> float:
@@ -185,86 +192,94 @@ def flushes(cell: cells.Cell) -> bool:
     return cell.engine == 'sync_cached' and cell.operation == 'write'
 
 
-def boots(items: collections.abc.Iterable[Item], seed: str) -> list[Boot]:
-    """Return the boots that measure items, each once.
+def batches(
+    repetitions: collections.abc.Iterable[Repetition], seed: str
+) -> list[BootBatch]:
+    """Return the batches that measure repetitions, each once.
 
-    A repetition is a block: it visits all of its cells before the next one
-    begins. Within it, boots are in random order, and so are the cells of each.
+    Repetitions of one number are a block: all of its cells are measured before
+    the next block begins. Within it, batches are in random order, and so are
+    the cells of each.
 
     :param seed: the same seed yields the same order.
     """
-    blocks: dict[int, dict[Body, list[Item]]] = collections.defaultdict(
-        lambda: collections.defaultdict(list)
+    blocks: dict[int, dict[Target, list[Repetition]]] = (
+        collections.defaultdict(lambda: collections.defaultdict(list))
     )
-    for item in items:
-        blocks[item.repetition][Body.of(item.cell)].append(item)
-    found = []
-    for repetition, bodies in sorted(blocks.items()):
-        chance = random.Random(f'{seed} {repetition}')  # noqa: S311
+    for repetition in repetitions:
+        target = Target.of(repetition.cell)
+        blocks[repetition.number][target].append(repetition)
+    ordered = []
+    for number, block in sorted(blocks.items()):
+        chance = random.Random(f'{seed} {number}')  # noqa: S311
         of_block = []
-        for body, members in sorted(bodies.items()):
-            order = sorted(members, key=lambda item: item.cell)
+        for target, members in sorted(block.items()):
+            order = sorted(members, key=lambda member: member.cell)
             chance.shuffle(order)
             of_block += [
-                Boot(body, tuple(order[first : first + CELLS_OF_A_BOOT]))
+                BootBatch(
+                    target, tuple(order[first : first + CELLS_OF_A_BOOT])
+                )
                 for first in range(0, len(order), CELLS_OF_A_BOOT)
             ]
         chance.shuffle(of_block)
-        found += of_block
-    return found
+        ordered += of_block
+    return ordered
 
 
-def items_of(
+def repetitions_of(
     plan: collections.abc.Iterable[cells.Cell], repetitions: int
-) -> list[Item]:
+) -> list[Repetition]:
     """Return all repetitions of all cells."""
     return [
-        Item(cell, repetition)
+        Repetition(cell, number)
         for cell in plan
-        for repetition in range(repetitions)
+        for number in range(repetitions)
     ]
 
 
-def slots(
-    boot: Boot, start: int, timing: Timing, limits: Limits
-) -> list[Slot]:
-    """Return the slots of a boot's items, which do not overlap.
+def windows(
+    batch: BootBatch, start: int, timing: Timing, limits: Limits
+) -> list[Window]:
+    """Return the windows of a batch, which do not overlap.
 
     :param start: the time from which the host may change its queue, in
         seconds since the epoch.
     """
-    found = []
-    for index, item in enumerate(boot.items):
+    planned = []
+    for index, repetition in enumerate(batch.repetitions):
         if index and not index % READ_EVERY:
-            start += _PAUSE + _PAUSE_OF_A_SERVER * boot.body.servers
+            start += _PAUSE + _PAUSE_OF_A_SERVER * batch.target.servers
         begin = start + GAP
-        start = begin + timing.slot_seconds(item.cell, limits)
-        found.append(Slot(item, begin, start))
-    return found
+        start = begin + timing.window_seconds(repetition.cell, limits)
+        planned.append(Window(repetition, begin, start))
+    return planned
 
 
-def lead_seconds(boot: Boot, timing: Timing, limits: Limits) -> int:
-    """Return the seconds from the request for servers until their slots."""
+def lead_seconds(batch: BootBatch, timing: Timing, limits: Limits) -> int:
+    """Return the seconds from the request for servers until their windows."""
     return math.ceil(
-        timing.boot_seconds(boot.body)
-        + timing.fill_seconds(boot.body, limits.data_mib)
+        timing.boot_seconds(batch.target)
+        + timing.fill_seconds(batch.target, limits.data_mib)
     )
 
 
 def duration(
-    planned: collections.abc.Iterable[Boot], timing: Timing, limits: Limits
+    planned: collections.abc.Iterable[BootBatch],
+    timing: Timing,
+    limits: Limits,
 ) -> float:
-    """Return the seconds that boots take, as far as it is known."""
+    """Return the estimated seconds that batches take."""
     seconds = 0.0
-    for boot in planned:
-        seconds += lead_seconds(boot, timing, limits)
-        made = slots(boot, 0, timing, limits)
-        if boot.body.servers:
-            seconds += made[-1].end + _DELETE
-            if boot.body not in timing.paces:
-                pace = Pace(_BOOT, timing.fill_mbps, _OVERHEAD)
-                timing = timing.learned(boot.body, pace)
+    for batch in planned:
+        seconds += lead_seconds(batch, timing, limits)
+        batch_windows = windows(batch, 0, timing, limits)
+        if batch.target.servers:
+            seconds += batch_windows[-1].end + _DELETE
+            if batch.target not in timing.step_times:
+                times = StepTimes(_BOOT, timing.fill_mbps, _OVERHEAD)
+                timing = timing.updated(batch.target, times)
         else:
-            # cells of bare metal wait for no slots
-            seconds += len(made) * (limits.seconds + GAP)
+            # cells of bare metal wait for no windows
+            seconds += len(batch_windows) * (limits.seconds + GAP)
     return seconds

@@ -25,8 +25,8 @@ import math
 import typing
 
 from diskplacer_measure import stats
+from diskplacer_measure.sweep import arm_comparison
 from diskplacer_measure.sweep import cells
-from diskplacer_measure.sweep import verdicts
 
 REPRODUCED = 'reproduced'
 REFUTED = 'refuted'
@@ -61,8 +61,8 @@ class Range(typing.NamedTuple):
     high: float = math.inf
 
 
-MORE = Range(low=1 + verdicts.MARGIN)
-LESS = Range(high=1 - verdicts.MARGIN)
+MORE = Range(low=1 + arm_comparison.MARGIN)
+LESS = Range(high=1 - arm_comparison.MARGIN)
 MUCH_MORE = Range(low=1.1)
 MUCH_LESS = Range(high=0.9)
 ALIKE = Range(0.9, 1.1)

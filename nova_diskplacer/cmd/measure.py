@@ -124,7 +124,9 @@ def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         for disk, size in zip(disks, sizes, strict=True):
             models[disk.uuid] = measure(conf, disk, size * MIB, args.seconds)
     except KeyboardInterrupt:
-        shell.say('\nInterrupted: the space of the disk is free again.\n')
+        shell.write_progress(
+            '\nInterrupted: the space of the disk is free again.\n'
+        )
         return exit_status.INTERRUPTED
     _report(disks, models, args.format)
     return 0
@@ -175,7 +177,7 @@ def _report(
     _print(models, format_)
     for disk in disks:
         if models[disk.uuid].mbps < disk.mbps:
-            shell.say(
+            shell.write_progress(
                 f'Servers may claim {models[disk.uuid].mbps} MB/s of disk '
                 f'{disk.uuid}, before {disk.mbps}. Existing claims stay, even '
                 'if they are more.\n'
@@ -266,9 +268,11 @@ def measure(
         fio.temporary_space(disk_root, disk.uuid, size_bytes) as path,
     ):
         runner = fio.Fio(path, size_bytes, conditions.root_cgroup())
-        shell.say(f'disk {disk.uuid}: filling {size_bytes // MIB} MiB ...')
+        shell.write_progress(
+            f'disk {disk.uuid}: filling {size_bytes // MIB} MiB ...'
+        )
         runner.fill()
-        shell.say(' done\n')
+        shell.write_progress(' done\n')
         with _plain_queue(conf, disk) as scheduler:
             model = _run_loads(runner, disk, seconds)
             with files.disk_errors(path):
@@ -276,8 +280,8 @@ def measure(
         model = dataclasses.replace(model, scheduler=scheduler)
         io_model.save(disk_root, disk.uuid, model)
         # this takes long if a volume is zeroed
-        shell.say(f'disk {disk.uuid}: freeing the space ...')
-    shell.say(' done\n')
+        shell.write_progress(f'disk {disk.uuid}: freeing the space ...')
+    shell.write_progress(' done\n')
     return model
 
 
@@ -292,7 +296,7 @@ def _plain_queue(
     try:
         device = block_queue.exclusive_device(disk.device)
     except exception.DiskError as error:
-        shell.say(
+        shell.write_progress(
             f'disk {disk.uuid}: its queue is measured as it is: {error}\n'
         )
         yield ''
@@ -308,16 +312,16 @@ def _run_loads(
     loads = fio.loads_for(disk.medium)
     found = {}
     for count, (name, load) in enumerate(loads.items(), 1):
-        shell.say(
+        shell.write_progress(
             f'disk {disk.uuid}: {count} of {len(loads)}, {load.title} ...'
         )
         result = runner.measure(load, seconds)
         if load.unit == 'MB/s':
             found[name] = result.bps
-            shell.say(f' {result.bps / 1e6:.1f} MB/s\n')
+            shell.write_progress(f' {result.bps / 1e6:.1f} MB/s\n')
         else:
             found[name] = result.iops
-            shell.say(f' {result.iops:.1f} {load.unit}\n')
+            shell.write_progress(f' {result.iops:.1f} {load.unit}\n')
     figures: dict[str, Any] = {
         name: round(found[name]) for name in io_model.COEFFICIENTS
     }

@@ -93,8 +93,8 @@ def _exit(number: int, frame: types.FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
 
-def say(text: str) -> None:
-    """Tell the user about progress, at once."""
+def write_progress(text: str) -> None:
+    """Write progress to the standard error, at once."""
     print(text, end='', file=sys.stderr, flush=True)
 
 

@@ -35,16 +35,16 @@ _SHELL = (*fio.KILLED_WITH_PARENT, 'sh', '-s')
 
 @dataclasses.dataclass(frozen=True)
 class BareMetal:
-    """Measures the boots without servers."""
+    """Measures the batches of bare metal."""
 
     header: results.Header
     disk: measured_disk.MeasuredDisk
     claims: claims.Claims
 
     def measure(
-        self, boot: plan.Boot, timing: plan.Timing, record: Record
+        self, batch: plan.BootBatch, timing: plan.Timing, record: Record
     ) -> plan.Timing:
-        """Measure the cells of a boot, and return what its steps took.
+        """Measure a batch, and return the timing with the times of its steps.
 
         :param record: called with each result.
         :raises DiskError: fio cannot be run, or the disk fails.
@@ -55,20 +55,22 @@ class BareMetal:
         with fio.temporary_space(
             self.disk.disk_root, self.disk.uuid, size
         ) as path:
-            begun = time.monotonic()
+            started = time.monotonic()
             fio.Fio(path, size, cgroup).fill()
-            taken = time.monotonic() - begun
-            for item in boot.items:
-                self.disk.prepare(item.cell, path)
-                record(self._run(item, path, cgroup))
-                self.disk.check(item.cell)
-        filled = size / 1e6 / max(taken, 0.1)
-        return timing.learned(boot.body, plan.Pace(0, filled, 0))
+            fill_s = time.monotonic() - started
+            for repetition in batch.repetitions:
+                self.disk.prepare(repetition.cell, path)
+                record(self._run(repetition, path, cgroup))
+                self.disk.check(repetition.cell)
+        fill_mbps = size / 1e6 / max(fill_s, 0.1)
+        return timing.updated(batch.target, plan.StepTimes(0, fill_mbps, 0))
 
-    def _run(self, item: plan.Item, path: str, cgroup: str) -> cells.Result:
+    def _run(
+        self, repetition: plan.Repetition, path: str, cgroup: str
+    ) -> cells.Result:
         token = self.header.id
         text = workload.script(
-            [workload.line(token, item.cell, 0)],
+            [workload.line(token, repetition.cell, 0)],
             token=token,
             mib=self.header.data_mib,
             kib=self.header.block_kib,
@@ -76,17 +78,17 @@ class BareMetal:
             device=path,
             launch=' '.join(fio.KILLED_WITH_PARENT),
         )
-        begun = time.time()
-        done = fio.run(_SHELL, cgroup, text)
-        printed = workload.parse(done.stdout, token)
-        if printed.error:
-            raise exception.DiskError(f'bare metal: {printed.error}')
+        started = time.time()
+        finished = fio.run(_SHELL, cgroup, text)
+        console = workload.parse(finished.stdout, token)
+        if console.error:
+            raise exception.DiskError(f'bare metal: {console.error}')
         with contextlib.suppress(KeyError):
-            one = printed.measured[token]
-            return outcome.combine(item, [one], one.cpu)
+            measured = console.measured[token]
+            return outcome.combine(repetition, [measured], measured.cpu)
         return outcome.failed(
-            item,
-            begun,
-            printed.failed.get(token)
-            or f'nothing is reported: {" ".join(done.stderr.split())}',
+            repetition,
+            started,
+            console.failed.get(token)
+            or f'nothing is reported: {" ".join(finished.stderr.split())}',
         )

@@ -30,7 +30,7 @@ _BUSY = 0.95
 
 
 def combine(
-    item: plan.Item,
+    repetition: plan.Repetition,
     machines: collections.abc.Sequence[workload.Measured],
     host_cpu: dict[str, float],
 ) -> cells.Result:
@@ -56,8 +56,8 @@ def combine(
         for name in machines[0].cpu
     }
     return cells.Result(
-        cell=item.cell,
-        repetition=item.repetition,
+        cell=repetition.cell,
+        repetition=repetition.number,
         began=_iso(min(one.began for one in machines)),
         seconds=seconds,
         mbps=megabytes / seconds,
@@ -78,14 +78,16 @@ def combine(
     )
 
 
-def failed(item: plan.Item, began: float, problem: str) -> cells.Result:
+def failed(
+    repetition: plan.Repetition, began: float, problem: str
+) -> cells.Result:
     """Return a result without figures.
 
     :param began: in seconds since the epoch.
     """
     return cells.Result(
-        item.cell,
-        item.repetition,
+        repetition.cell,
+        repetition.number,
         _iso(began),
         seconds=0.0,
         mbps=0.0,

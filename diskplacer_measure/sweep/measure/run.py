@@ -10,48 +10,48 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Runs a sweep: measures what has no result yet, boot by boot."""
+"""Runs a sweep: measures repetitions without a result, batch by batch."""
 
 import collections.abc
 import dataclasses
 import typing
 
 from diskplacer_measure.sweep import cells
+from diskplacer_measure.sweep import labels
 from diskplacer_measure.sweep import plan
 from diskplacer_measure.sweep import results
-from diskplacer_measure.sweep import words
 from diskplacer_measure.sweep.measure import bare
 from diskplacer_measure.sweep.measure import outcome
 
-#: How often a cell is measured that cannot be in its time.
+#: Measurements of a repetition that does not end in its window, at most.
 ATTEMPTS = 3
 
 
 class Measurer(typing.Protocol):
-    """Measures the cells of a boot: bare metal, or servers."""
+    """Measures batches: of bare metal, or of servers."""
 
     def measure(
-        self, boot: plan.Boot, timing: plan.Timing, record: bare.Record
+        self, batch: plan.BootBatch, timing: plan.Timing, record: bare.Record
     ) -> plan.Timing:
-        """Measure them, and return what the steps took."""
+        """Measure a batch, and return the timing with its step times."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """A run; ``say`` gets lines of progress."""
+    """A run; ``write_progress`` gets lines of progress."""
 
     run: results.Run
     writer: results.Writer
     measurers: collections.abc.Mapping[bool, Measurer]
-    say: collections.abc.Callable[[str], None]
+    write_progress: collections.abc.Callable[[str], None]
 
     def measure(self, timing: plan.Timing) -> list[cells.Result]:
-        """Measure all that has no result; return the last results.
+        """Measure all repetitions that have no final result.
 
-        What could not be measured in its time is repeated at the end, with
-        more time, so that each cell is measured at most ``ATTEMPTS`` times.
+        Those that do not end in their windows are repeated at the end, with
+        more time, so that each is measured at most ``ATTEMPTS`` times.
 
-        :returns: those that have a problem all the same.
+        :returns: the results that have a problem after that.
         :raises DiskPlacerError: nothing can be measured any more.
         """
         pending = remaining(self.run)
@@ -59,20 +59,21 @@ class Sweep:
         for attempt in range(ATTEMPTS):
             unfinished, timing = self._measure(pending, attempt, timing)
             pending = [
-                plan.Item(one.cell, one.repetition) for one in unfinished
+                plan.Repetition(result.cell, result.repetition)
+                for result in unfinished
             ]
             timing = dataclasses.replace(timing, patience=2 * timing.patience)
         return unfinished
 
     def _measure(
         self,
-        pending: collections.abc.Sequence[plan.Item],
+        pending: collections.abc.Sequence[plan.Repetition],
         attempt: int,
         timing: plan.Timing,
     ) -> tuple[list[cells.Result], plan.Timing]:
         header = self.run.header
         limits = plan.Limits(header.data_mib, header.seconds)
-        boots = plan.boots(pending, f'{header.id} {attempt}')
+        batches = plan.batches(pending, f'{header.id} {attempt}')
         unfinished = []
         measured = 0
 
@@ -82,31 +83,33 @@ class Sweep:
             self.writer.append(result)
             if not outcome.is_final(result):
                 unfinished.append(result)
-            self.say(
-                f'{measured} of {len(pending)}: {words.cell(result.cell)}: '
+            self.write_progress(
+                f'{measured} of {len(pending)}: {labels.cell(result.cell)}: '
                 + (result.problem or f'{result.mbps:.1f} MB/s')
             )
 
-        for index, boot in enumerate(boots):
-            left = plan.duration(boots[index:], timing, limits)
-            self.say(
-                f'{words.place(boot.body)}: {len(boot.items)} cells; about '
-                f'{words.duration(left)} left'
+        for index, batch in enumerate(batches):
+            left_s = plan.duration(batches[index:], timing, limits)
+            self.write_progress(
+                f'{labels.place(batch.target)}: {len(batch.repetitions)} '
+                f'cells; about {labels.duration(left_s)} left'
             )
-            measurer = self.measurers[bool(boot.body.servers)]
-            timing = measurer.measure(boot, timing, record)
+            measurer = self.measurers[bool(batch.target.servers)]
+            timing = measurer.measure(batch, timing, record)
         return unfinished, timing
 
 
-def remaining(run: results.Run) -> list[plan.Item]:
-    """Return the items of a run that have no result, or none that is final."""
+def remaining(run: results.Run) -> list[plan.Repetition]:
+    """Return the repetitions of a run without a final result."""
     final = {
-        plan.Item(result.cell, result.repetition)
+        plan.Repetition(result.cell, result.repetition)
         for result in run.results
         if outcome.is_final(result)
     }
     return [
-        item
-        for item in plan.items_of(run.header.plan, run.header.repetitions)
-        if item not in final
+        repetition
+        for repetition in plan.repetitions_of(
+            run.header.plan, run.header.repetitions
+        )
+        if repetition not in final
     ]

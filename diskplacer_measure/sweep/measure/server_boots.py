@@ -13,7 +13,7 @@
 """Measures cells in servers: one boot of them, by the clock.
 
 Nothing but the image reaches a server from outside, so its user data say when
-each cell begins. The host changes its queue in the gaps between these slots,
+each cell begins. The host changes its queue in the gaps between windows,
 and reads the consoles in pauses, when nothing is measured.
 """
 
@@ -45,7 +45,7 @@ _LAST_LINES = 30.0
 
 @dataclasses.dataclass(frozen=True)
 class ServerBoots:
-    """Measures the boots with servers."""
+    """Measures the batches of servers."""
 
     header: results.Header
     disk: measured_disk.MeasuredDisk
@@ -53,9 +53,9 @@ class ServerBoots:
     servers: servers.Servers
 
     def measure(
-        self, boot: plan.Boot, timing: plan.Timing, record: bare.Record
+        self, batch: plan.BootBatch, timing: plan.Timing, record: bare.Record
     ) -> plan.Timing:
-        """Measure the cells of a boot, and return what its steps took.
+        """Measure a batch, and return the timing with the times of its steps.
 
         The servers, their flavor and their volumes are gone when it returns.
 
@@ -64,71 +64,77 @@ class ServerBoots:
             disk fails.
         """
         try:
-            return _Boot(self, boot, timing, record).run()
+            return _ServerBoot(self, batch, timing, record).run()
         finally:
             self.servers.remove()
 
 
-class _Boot:
-    """One boot; see :class:`ServerBoots`."""
+class _ServerBoot:
+    """The boot of a batch; see :class:`ServerBoots`."""
 
     def __init__(
         self,
         context: ServerBoots,
-        boot: plan.Boot,
+        batch: plan.BootBatch,
         timing: plan.Timing,
         record: bare.Record,
     ) -> None:
         self._context = context
-        self._boot = boot
+        self._batch = batch
         self._timing = timing
         self._record = record
         header = context.header
         self._limits = plan.Limits(header.data_mib, header.seconds)
         self._ids = {
-            item: f'{header.plan.index(item.cell)}.{item.repetition}'
-            for item in boot.items
+            repetition: (
+                f'{header.plan.index(repetition.cell)}.{repetition.number}'
+            )
+            for repetition in batch.repetitions
         }
         self._servers: list[measuring_server.MeasuringServer] = []
         self._sampler = host_cpu.Sampler()
-        self._late: set[plan.Item] = set()
-        self._recorded: set[plan.Item] = set()
+        self._late: set[plan.Repetition] = set()
+        self._recorded: set[plan.Repetition] = set()
 
     def run(self) -> plan.Timing:
         """Boot the servers, have them measure, and record the results."""
-        asked = time.time()
-        start = math.ceil(asked) + plan.lead_seconds(
-            self._boot, self._timing, self._limits
+        requested = time.time()
+        start = math.ceil(requested) + plan.lead_seconds(
+            self._batch, self._timing, self._limits
         )
-        slots = plan.slots(self._boot, start, self._timing, self._limits)
-        self._request(slots)
-        problem = self._wait_ready(start, asked)
+        windows = plan.windows(self._batch, start, self._timing, self._limits)
+        self._request(windows)
+        problem = self._wait_ready(start, requested)
         if problem:
-            for item in self._boot.items:
-                self._record(outcome.failed(item, start, problem))
+            for repetition in self._batch.repetitions:
+                self._record(outcome.failed(repetition, start, problem))
             if any(server.problem for server in self._servers):
                 return self._timing
             # they booted late
-            return self._learned(asked)
-        self._measure(slots)
+            return self._updated_timing(requested)
+        self._measure(windows)
         self._wait_done()
-        for slot in slots:
-            self._record_once(slot)
-        return self._learned(asked)
+        for window in windows:
+            self._record_once(window)
+        return self._updated_timing(requested)
 
-    def _request(self, slots: collections.abc.Sequence[plan.Slot]) -> None:
-        header, body = self._context.header, self._boot.body
+    def _request(self, windows: collections.abc.Sequence[plan.Window]) -> None:
+        header, target = self._context.header, self._batch.target
         api = self._context.servers
-        mib = body.share_mib(header.data_mib)
+        mib = target.share_mib(header.data_mib)
         gb = workload.size_gb(mib)
         self._context.claims.hold()
-        flavor = api.make_flavor(body, gb)
+        flavor = api.make_flavor(target, gb)
         lines = [
-            workload.line(self._ids[slot.item], slot.item.cell, slot.start)
-            for slot in slots
+            workload.line(
+                self._ids[window.repetition],
+                window.repetition.cell,
+                window.start,
+            )
+            for window in windows
         ]
-        for index in range(body.servers):
-            name = f'{slots[0].start}-{index}'
+        for index in range(target.servers):
+            name = f'{windows[0].start}-{index}'
             token = f'{header.id}-{name}'
             script = workload.script(
                 lines,
@@ -143,10 +149,12 @@ class _Boot:
                 measuring_server.MeasuringServer(api, id_, token)
             )
 
-    def _wait_ready(self, start: int, asked: float) -> str:
-        """Return when it is time to measure; with why not, '' if all is well.
+    def _wait_ready(self, start: int, requested: float) -> str:
+        """Wait until it is time to measure.
 
-        If servers boot late, it returns when they have booted.
+        If servers boot late, it waits until they have booted.
+
+        :returns: the reason that nothing can be measured, '' without one.
 
         :raises DiskPlacerError: a server cannot be built, or cannot measure,
             or does not boot in time.
@@ -158,11 +166,11 @@ class _Boot:
                     [server.id for server in self._servers]
                 )
                 checked = True
-            left = start - time.time()
-            time.sleep(max(0.0, min(_LOOK, left)))
+            left_s = start - time.time()
+            time.sleep(max(0.0, min(_LOOK, left_s)))
         slow = sum(not server.ready for server in self._servers)
         if slow:
-            self._wait_booted(start, asked)
+            self._wait_booted(start, requested)
         for server in self._servers:
             if server.problem:
                 return server.problem
@@ -170,20 +178,22 @@ class _Boot:
             return f'{slow} of {len(self._servers)} servers booted late'
         return ''
 
-    def _wait_booted(self, start: float, asked: float) -> None:
-        """Return when all servers have booted, late as they are.
+    def _wait_booted(self, start: float, requested: float) -> None:
+        """Wait until all servers have booted that are late.
 
         :raises DiskPlacerError: one takes too long.
         """
         timing = self._timing
-        expected = timing.boot_seconds(self._boot.body)
+        expected = timing.boot_seconds(self._batch.target)
         end = start + timing.boot_timeout - expected
         while not self._look():
             if time.time() > end:
-                slow = next(one for one in self._servers if not one.ready)
+                slow = next(
+                    server for server in self._servers if not server.ready
+                )
                 raise exception.DiskPlacerError(
                     f'server {slow.id} does not measure '
-                    f'{time.time() - asked:.0f} s after it was requested: '
+                    f'{time.time() - requested:.0f} s after it was requested: '
                     '--boot-timeout is more; the last lines of its console: '
                     + slow.last_lines()
                 )
@@ -196,33 +206,33 @@ class _Boot:
                 server.look()
         return all(server.ready for server in self._servers)
 
-    def _measure(self, slots: collections.abc.Sequence[plan.Slot]) -> None:
-        """Change the queue for each slot; record results in pauses.
+    def _measure(self, windows: collections.abc.Sequence[plan.Window]) -> None:
+        """Change the queue for each window; record results in pauses.
 
         :raises DiskPlacerError: the queue cannot be changed, or somebody else
             changes it.
         """
         disk = self._context.disk
-        for index, slot in enumerate(slots):
+        for index, window in enumerate(windows):
             if index and not index % plan.READ_EVERY:
-                self._record_answered(slots[:index])
-            self._sleep_until(slot.start - plan.GAP)
+                self._record_answered(windows[:index])
+            self._sleep_until(window.start - plan.GAP)
             disk.drop_caches()
-            disk.prepare(slot.item.cell)
-            if time.time() > slot.start:
-                self._late.add(slot.item)
-            self._sleep_until(slot.end)
-            disk.check(slot.item.cell)
+            disk.prepare(window.repetition.cell)
+            if time.time() > window.start:
+                self._late.add(window.repetition)
+            self._sleep_until(window.end)
+            disk.check(window.repetition.cell)
 
     def _sleep_until(self, end: float) -> None:
-        """Return at a time; sample the processors meanwhile."""
+        """Sleep until a time; sample the processors meanwhile."""
         self._sampler.sample()
         while (left := end - time.time()) > 0:
             time.sleep(min(_SAMPLE, left))
             self._sampler.sample()
 
     def _wait_done(self) -> None:
-        """Return when all servers have printed all of their lines."""
+        """Wait until all servers have printed all of their lines."""
         deadline = time.time() + _LAST_LINES
         while True:
             for server in self._servers:
@@ -235,53 +245,53 @@ class _Boot:
             time.sleep(1)
 
     def _record_answered(
-        self, ended: collections.abc.Iterable[plan.Slot]
+        self, ended: collections.abc.Iterable[plan.Window]
     ) -> None:
         for server in self._servers:
             server.look()
-        for slot in ended:
-            id_ = self._ids[slot.item]
+        for window in ended:
+            id_ = self._ids[window.repetition]
             if all(server.has_answered(id_) for server in self._servers):
-                self._record_once(slot)
+                self._record_once(window)
 
-    def _record_once(self, slot: plan.Slot) -> None:
-        if slot.item not in self._recorded:
-            self._recorded.add(slot.item)
-            self._record(self._result(slot))
+    def _record_once(self, window: plan.Window) -> None:
+        if window.repetition not in self._recorded:
+            self._recorded.add(window.repetition)
+            self._record(self._result(window))
 
-    def _result(self, slot: plan.Slot) -> cells.Result:
-        id_ = self._ids[slot.item]
+    def _result(self, window: plan.Window) -> cells.Result:
+        id_ = self._ids[window.repetition]
         problems = [
-            server.problem_of(id_, slot.end) for server in self._servers
+            server.problem_of(id_, window.end) for server in self._servers
         ]
-        if slot.item in self._late:
+        if window.repetition in self._late:
             problems.insert(0, 'the host changed its queue too late')
         for problem in filter(None, problems):
-            return outcome.failed(slot.item, slot.start, problem)
+            return outcome.failed(window.repetition, window.start, problem)
         machines = [server.measured[id_] for server in self._servers]
-        began = min(one.began for one in machines)
-        ended = max(one.began + one.seconds for one in machines)
+        began = min(machine.began for machine in machines)
+        ended = max(machine.began + machine.seconds for machine in machines)
         return outcome.combine(
-            slot.item, machines, self._sampler.shares(began, ended)
+            window.repetition, machines, self._sampler.shares(began, ended)
         )
 
-    def _learned(self, asked: float) -> plan.Timing:
-        """Return the timing with what the steps of this boot took."""
-        body = self._boot.body
+    def _updated_timing(self, requested: float) -> plan.Timing:
+        """Return the timing with the measured times of this boot."""
+        target = self._batch.target
         ready = [server.ready for server in self._servers if server.ready]
         header = self._context.header
-        moved = body.share_mib(header.data_mib) * len(ready)
-        filling = max(max(one.fill_seconds for one in ready), 0.1)
-        beside = [
-            one.seconds - min(max(one.ms) / 1000, header.seconds)
+        moved_mib = target.share_mib(header.data_mib) * len(ready)
+        fill_s = max(max(line.fill_seconds for line in ready), 0.1)
+        overheads = [
+            measured.seconds - min(max(measured.ms) / 1000, header.seconds)
             for server in self._servers
-            for item in self._boot.items
-            if not plan.flushes(item.cell)
-            and (one := server.measured.get(self._ids[item]))
+            for repetition in self._batch.repetitions
+            if not plan.flushes(repetition.cell)
+            and (measured := server.measured.get(self._ids[repetition]))
         ]
-        pace = plan.Pace(
-            max(max(one.booted for one in ready) - asked, 1),
-            moved * workload.MIB / 1e6 / filling,
-            max(beside, default=self._timing.pace(body).overhead),
+        times = plan.StepTimes(
+            max(max(line.booted for line in ready) - requested, 1),
+            moved_mib * workload.MIB / 1e6 / fill_s,
+            max(overheads, default=self._timing.times(target).overhead),
         )
-        return self._timing.learned(body, pace)
+        return self._timing.updated(target, times)

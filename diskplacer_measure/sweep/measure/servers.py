@@ -12,8 +12,8 @@
 
 """The servers of a run in Nova, and their flavors and volumes.
 
-All names begin with the ID of the run, so that what a killed run has left is
-found and removed.
+All names begin with the ID of the run, so that the leftovers of a killed run
+are found and removed.
 """
 
 import base64
@@ -38,8 +38,8 @@ _INTERVAL = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
-    """How servers are requested.
+class Request:
+    """The parameters of requests for servers.
 
     ``host`` is the name of the compute service. ``image`` is an ID.
     ``volume_type`` is that of vdisks, ``medium`` that of the measured disk.
@@ -61,25 +61,25 @@ class Servers:
     """
 
     def __init__(
-        self, connection: typing.Any, run_id: str, wanted: Wanted
+        self, connection: typing.Any, run_id: str, request: Request
     ) -> None:
         self._connection = connection
-        self._wanted = wanted
+        self._request = request
         self._prefix = f'diskplacer-sweep-{run_id}-'
 
     def count_others(self) -> int:
-        """Return how many servers on the host are not of this run."""
-        with cloud.convert_errors(f'the servers of host {self._wanted.host}'):
-            found = self._connection.compute.servers(
+        """Return the number of servers of others on the host."""
+        with cloud.convert_errors(f'the servers of host {self._request.host}'):
+            on_host = self._connection.compute.servers(
                 details=False,
                 all_projects=True,
-                compute_host=self._wanted.host,
+                compute_host=self._request.host,
             )
             return sum(
-                not server.name.startswith(self._prefix) for server in found
+                not server.name.startswith(self._prefix) for server in on_host
             )
 
-    def make_flavor(self, body: plan.Body, vdisk_gb: int) -> str:
+    def make_flavor(self, target: plan.Target, vdisk_gb: int) -> str:
         """Make a private flavor, and return its ID.
 
         Its root disk has the size of the image.
@@ -87,9 +87,9 @@ class Servers:
         compute = self._connection.compute
         with cloud.convert_errors('the flavor of a sweep'):
             flavor = compute.create_flavor(
-                name=f'{self._prefix}{body.vcpus}-{body.ram_mib}',
-                vcpus=body.vcpus,
-                ram=body.ram_mib,
+                name=f'{self._prefix}{target.vcpus}-{target.ram_mib}',
+                vcpus=target.vcpus,
+                ram=target.ram_mib,
                 disk=0,
                 is_public=False,
             )
@@ -99,8 +99,8 @@ class Servers:
                     'diskplacer:vdisks': '1',
                     'diskplacer:vdisk_gb': str(vdisk_gb),
                     'diskplacer:mapping': 'consolidated',
-                    'diskplacer:media': self._wanted.medium,
-                    'diskplacer:volume_type': self._wanted.volume_type,
+                    'diskplacer:media': self._request.medium,
+                    'diskplacer:volume_type': self._request.volume_type,
                     f'trait:{traits.HOST}': 'required',
                 },
             )
@@ -111,14 +111,14 @@ class Servers:
     ) -> str:
         """Request a server on the host, and return its ID.
 
-        :param name: what follows the prefix of the run.
+        :param name: the name after the prefix of the run.
         """
         with cloud.convert_errors('a server of the sweep'):
             server = self._connection.compute.create_server(
                 name=self._prefix + name,
                 flavor_id=flavor,
-                image_id=self._wanted.image,
-                host=self._wanted.host,
+                image_id=self._request.image,
+                host=self._request.host,
                 networks='none',
                 config_drive=True,
                 user_data=base64.b64encode(user_data.encode()).decode(),
@@ -126,7 +126,7 @@ class Servers:
                     {
                         'source_type': 'image',
                         'destination_type': 'local',
-                        'uuid': self._wanted.image,
+                        'uuid': self._request.image,
                         'boot_index': 0,
                         'delete_on_termination': True,
                     },
@@ -134,7 +134,7 @@ class Servers:
                         'source_type': 'blank',
                         'destination_type': 'volume',
                         'volume_size': vdisk_gb,
-                        'volume_type': self._wanted.volume_type,
+                        'volume_type': self._request.volume_type,
                         'boot_index': -1,
                         'delete_on_termination': True,
                     },
@@ -145,16 +145,16 @@ class Servers:
     def is_active(self, server: str) -> bool:
         """Return whether a server runs.
 
-        :raises DiskPlacerError: Nova could not build it; says why.
+        :raises DiskPlacerError: Nova could not build it; has the reason.
         """
         with cloud.convert_errors(f'server {server}'):
-            found = self._connection.compute.get_server(server)
-        if found.status == 'ERROR':
-            fault = (found.fault or {}).get('message', 'no reason is known')
+            record = self._connection.compute.get_server(server)
+        if record.status == 'ERROR':
+            fault = (record.fault or {}).get('message', 'no reason is known')
             raise exception.DiskPlacerError(
                 f'server {server} cannot be built: {fault}'
             )
-        return bool(found.status == 'ACTIVE')
+        return bool(record.status == 'ACTIVE')
 
     def console(self, server: str) -> str:
         """Return the last 100 KiB of a console, '' if there is none yet."""
@@ -197,35 +197,35 @@ class Servers:
                     compute.delete_flavor(flavor, ignore_missing=True)
 
     def _present(self, **query: bool) -> set[str]:
-        found = self._connection.compute.servers(
+        matches = self._connection.compute.servers(
             details=False, all_projects=True, name=self._prefix, **query
         )
         return {
             server.id
-            for server in found
+            for server in matches
             if server.name.startswith(self._prefix)
         }
 
     def _delete_volumes(self) -> bool:
-        """Delete what Nova leaves of servers; return whether there was any.
+        """Delete volumes that Nova leaves; return whether there were any.
 
         A killed run may have deleted servers whose volumes Nova leaves.
         """
         storage = self._connection.block_storage
         names = set(map(_BLANK.format, self._present(deleted_only=True)))
-        found = [
+        volumes = [
             volume
             for volume in storage.volumes(details=True)
             if volume.name in names
         ]
-        for volume in found:
+        for volume in volumes:
             if volume.status in ('available', 'error'):
                 storage.delete_volume(volume, ignore_missing=True)
-        return bool(found)
+        return bool(volumes)
 
 
 def _wait(problem: str, done: collections.abc.Callable[[], bool]) -> None:
-    """Return when something is done.
+    """Wait until a condition holds.
 
     :raises DiskPlacerError: it takes too long.
     """

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The script that measures cells, and what it prints.
+"""The script that measures cells, and the parser of its output.
 
 The same script, ``worker.sh``, runs in servers and on bare metal.
 """
@@ -26,21 +26,12 @@ from diskplacer_measure.sweep import cells
 
 MIB = 1 << 20
 
-_SERVER = (
-    r'ready booted=(?P<booted>\d+) now=(?P<now>\d+) fill=(?P<fill>\d+) end'
-)
-_CELL = (
-    r'cell (?P<id>\S+) began=(?P<began>\d+) took=(?P<took>\d+) '
-    r'kib=(?P<kib>[\d,]+) ms=(?P<ms>[\d,]+) latency=(?P<latency>[\d.]+) '
-    r'usr=(?P<usr>[\d.]+) sys=(?P<sys>[\d.]+) ctx=(?P<ctx>\d+) '
-    r'cpu=(?P<cpu>[\d,]+) end'
-)
 _CPU = ('user', 'system', 'idle', 'iowait', 'steal')
 
 
 @dataclasses.dataclass(frozen=True)
 class Ready:
-    """A server is ready to measure.
+    """The line of a server that is ready to measure.
 
     ``booted`` and ``now`` are times by its clock, in seconds since the epoch:
     when its script began, and when its vdisk was filled, ``fill_seconds``
@@ -54,11 +45,11 @@ class Ready:
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """What one machine measured for a cell.
+    """The measurement of a cell by one machine.
 
     ``began`` is in seconds since the epoch, ``seconds`` the time that fio took
-    with its start and end. ``kib`` and ``ms`` are what each thread moved, and
-    the time it took. ``latency_us`` is the mean completion latency of all
+    with its start and end. ``kib`` and ``ms`` are the data and the time of
+    each thread. ``latency_us`` is the mean completion latency of all
     requests. ``executing`` is the share of time in which the threads executed,
     ``switches`` the number of their context switches. ``cpu`` are the shares
     of all processor time.
@@ -74,19 +65,19 @@ class Measured:
     cpu: dict[str, float]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Console:
-    """What a machine has printed so far.
+    """The output of a machine so far.
 
     ``measured`` and ``failed`` (with the reason) are by the cell's id.
-    ``error`` says why it measures nothing, '' if it does.
+    ``error`` is the reason that it measures nothing, '' if it does.
     """
 
-    ready: Ready | None
-    measured: dict[str, Measured]
-    failed: dict[str, str]
-    error: str
-    done: bool
+    ready: Ready | None = None
+    measured: dict[str, Measured] = dataclasses.field(default_factory=dict)
+    failed: dict[str, str] = dataclasses.field(default_factory=dict)
+    error: str = ''
+    done: bool = False
 
 
 def size_gb(mib: int) -> int:
@@ -162,58 +153,83 @@ def _worker() -> str:
     return files.joinpath('worker.sh').read_text(encoding='utf-8')
 
 
-def parse(text: str, token: str) -> Console:
-    """Return what the script with a token has printed.
-
-    Lines that are incomplete, or that others have run into, are ignored; each
-    is printed twice.
-    """
-    ready, error, done = None, '', False
-    measured: dict[str, Measured] = {}
-    failed: dict[str, str] = {}
-    for found in re.finditer(
-        rf'sweep {re.escape(token)} (\w+)([^\r\n]*)', text
-    ):
-        kind, rest = found.groups()
-        whole = f'{kind}{rest}'.rstrip()
-        if match := re.fullmatch(_SERVER, whole):
-            ready = Ready(
-                int(match['booted']),
-                int(match['now']),
-                int(match['fill']) / 100,
-            )
-        elif match := re.fullmatch(_CELL, whole):
-            one = _measured(match)
-            if one is not None:
-                measured[match['id']] = one
-        elif match := re.fullmatch(r'late (\S+)', whole):
-            failed[match[1]] = 'a server came to the cell too late'
-        elif match := re.fullmatch(r'failed (\S+) (.*)', whole):
-            failed[match[1]] = match[2]
-        elif kind == 'error':
-            error = error or rest.strip()
-        elif whole == 'done end':
-            done = True
-    return Console(ready, measured, failed, error, done)
+def _set_ready(console: Console, line: re.Match[str]) -> None:
+    console.ready = Ready(
+        int(line['booted']), int(line['now']), int(line['fill']) / 100
+    )
 
 
-def _measured(match: re.Match[str]) -> Measured | None:
+def _add_measured(console: Console, line: re.Match[str]) -> None:
     kib, ms, cpu = (
-        [int(number) for number in match[name].split(',') if number]
+        [int(number) for number in line[name].split(',') if number]
         for name in ('kib', 'ms', 'cpu')
     )
     if len(kib) != len(ms) or len(cpu) != len(_CPU) or not all(ms):
-        return None
-    return Measured(
-        int(match['began']),
-        int(match['took']) / 100,
+        return
+    console.measured[line['id']] = Measured(
+        int(line['began']),
+        int(line['took']) / 100,
         tuple(kib),
         tuple(ms),
-        float(match['latency']),
-        min(1.0, (float(match['usr']) + float(match['sys'])) / 100),
-        int(match['ctx']),
+        float(line['latency']),
+        min(1.0, (float(line['usr']) + float(line['sys'])) / 100),
+        int(line['ctx']),
         {
             name: jiffies / max(1, sum(cpu))
             for name, jiffies in zip(_CPU, cpu, strict=True)
         },
     )
+
+
+def _add_late(console: Console, line: re.Match[str]) -> None:
+    console.failed[line['id']] = 'a server came to the cell too late'
+
+
+def _add_failed(console: Console, line: re.Match[str]) -> None:
+    console.failed[line['id']] = line['reason']
+
+
+def _set_error(console: Console, line: re.Match[str]) -> None:
+    console.error = console.error or line['reason'].strip()
+
+
+def _set_done(console: Console, line: re.Match[str]) -> None:
+    console.done = True
+
+
+# The lines of the script, after its token.
+_LINES: tuple[
+    tuple[str, collections.abc.Callable[[Console, re.Match[str]], None]], ...
+] = (
+    (
+        r'ready booted=(?P<booted>\d+) now=(?P<now>\d+) '
+        r'fill=(?P<fill>\d+) end',
+        _set_ready,
+    ),
+    (
+        r'cell (?P<id>\S+) began=(?P<began>\d+) took=(?P<took>\d+) '
+        r'kib=(?P<kib>[\d,]+) ms=(?P<ms>[\d,]+) latency=(?P<latency>[\d.]+) '
+        r'usr=(?P<usr>[\d.]+) sys=(?P<sys>[\d.]+) ctx=(?P<ctx>\d+) '
+        r'cpu=(?P<cpu>[\d,]+) end',
+        _add_measured,
+    ),
+    (r'late (?P<id>\S+)', _add_late),
+    (r'failed (?P<id>\S+) (?P<reason>.*)', _add_failed),
+    (r'error\b(?P<reason>.*)', _set_error),
+    (r'done end', _set_done),
+)
+
+
+def parse(text: str, token: str) -> Console:
+    """Return the output of the script with a token.
+
+    Lines that are incomplete, or that others have run into, are ignored; each
+    is printed twice.
+    """
+    console = Console()
+    for line in re.findall(rf'sweep {re.escape(token)} (\w[^\r\n]*)', text):
+        for pattern, add in _LINES:
+            if match := re.fullmatch(pattern, line.rstrip()):
+                add(console, match)
+                break
+    return console

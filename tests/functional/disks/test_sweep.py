@@ -76,7 +76,7 @@ class WorkerTest(base.VDiskTestCase):
         self.assertTrue(0 < one.seconds <= taken, one)
         self.assertTrue(0 <= one.executing <= 1, one)
         self.assertAlmostEqual(1, sum(one.cpu.values()), places=2)
-        result = outcome.combine(plan.Item(cell, 0), [one], one.cpu)
+        result = outcome.combine(plan.Repetition(cell, 0), [one], one.cpu)
         self.assertGreater(result.mbps, 0)
 
     def test_a_missing_file(self):

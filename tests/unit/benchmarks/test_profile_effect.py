@@ -136,7 +136,7 @@ class MeasureTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.cells = profile_effect.planned(quick=True)
-        (self.boot,) = plan.boots(plan.items_of(self.cells, 1), '')
+        (self.batch,) = plan.batches(plan.repetitions_of(self.cells, 1), '')
 
     def test_every_scheduler_has_the_same_loads(self):
         for quick, loads in ((True, 2 * 2 * 2), (False, 3 * 2 * 5)):
@@ -151,12 +151,12 @@ class MeasureTest(testtools.TestCase):
                 self.assertEqual(set(profile_effect.SCHEDULERS), set(values))
 
     def test_a_repetition_is_one_script(self):
-        text = profile_effect.script(self.boot, '/dev/vdb', 16)
+        text = profile_effect.script(self.batch, '/dev/vdb', 16)
         self.assertIn('device=/dev/vdb\n', text)
         self.assertIn('kib=16\n', text)
         lines = text.partition("cells='")[2].partition("'")[0].splitlines()
         self.assertEqual(len(self.cells), len(lines))
-        first = self.boot.items[0].cell
+        first = self.batch.repetitions[0].cell
         self.assertEqual(
             f'0 0 {first.engine} {first.operation} {first.jobs} '
             f'{first.depth} {first.guest_scheduler} 128',
@@ -166,16 +166,17 @@ class MeasureTest(testtools.TestCase):
     def printed(self):
         return '\n'.join(
             f'sweep effect cell {number} began=1000 took=210 '
-            f'kib={",".join(["1000"] * item.cell.jobs)} '
-            f'ms={",".join(["1024"] * item.cell.jobs)} latency=9.5 usr=1.0 '
+            f'kib={",".join(["1000"] * repetition.cell.jobs)} '
+            f'ms={",".join(["1024"] * repetition.cell.jobs)} '
+            f'latency=9.5 usr=1.0 '
             'sys=2.0 ctx=7 cpu=1,1,8,0,0 end'
-            for number, item in enumerate(self.boot.items)
+            for number, repetition in enumerate(self.batch.repetitions)
         )
 
     def test_results(self):
-        found = profile_effect.results_of(self.boot, self.printed())
+        found = profile_effect.results_of(self.batch, self.printed())
         self.assertEqual(
-            [item.cell for item in self.boot.items],
+            [repetition.cell for repetition in self.batch.repetitions],
             [one.cell for one in found],
         )
         for one in found:
@@ -190,7 +191,7 @@ class MeasureTest(testtools.TestCase):
         error = self.assertRaises(
             commands.CommandError,
             profile_effect.results_of,
-            self.boot,
+            self.batch,
             '\n'.join(lines),
         )
         self.assertIn('cannot have scheduler bfq', str(error))
@@ -199,7 +200,7 @@ class MeasureTest(testtools.TestCase):
         error = self.assertRaises(
             commands.CommandError,
             profile_effect.results_of,
-            self.boot,
+            self.batch,
             'sweep effect error fio is not installed\n',
         )
         self.assertIn('fio is not installed', str(error))

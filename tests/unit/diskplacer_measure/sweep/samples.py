@@ -55,7 +55,9 @@ def make_result(cell, repetition=0, **values):
     return example.result(cell, repetition, 80.0, **values)
 
 
-def make_boot(*planned):
-    """Return a boot of these cells, in this order."""
-    body = plan.Body.of(planned[0])
-    return plan.Boot(body, tuple(plan.Item(cell, 0) for cell in planned))
+def make_batch(*planned):
+    """Return a batch of these cells, in this order."""
+    target = plan.Target.of(planned[0])
+    return plan.BootBatch(
+        target, tuple(plan.Repetition(cell, 0) for cell in planned)
+    )

@@ -15,8 +15,8 @@ import random
 
 import testtools
 
+from diskplacer_measure.sweep import arm_comparison
 from diskplacer_measure.sweep import choose
-from diskplacer_measure.sweep import verdicts
 from tests.unit.diskplacer_measure.sweep import example
 
 SHAPES = ((1, 1024), (2, 4096), (4, 8192), (8, 16384), (16, 16384))
@@ -284,7 +284,7 @@ class ChooseTest(testtools.TestCase):
         self.assertEqual([0], [load.jobs for load in found.loads])
 
     def test_nothing_at_all(self):
-        for workload in verdicts.WORKLOADS:
+        for workload in arm_comparison.WORKLOADS:
             for objective in choose.OBJECTIVES:
                 found = self.choose([], objective, workload)
                 self.assertFalse(found.claims_optimum)

@@ -39,14 +39,16 @@ def make_measured(**values):
 
 @ddt.ddt
 class CombineTest(testtools.TestCase):
-    item = plan.Item(samples.make_cell(2), 1)
+    repetition = plan.Repetition(samples.make_cell(2), 1)
 
     def combine(self, *machines, host=IDLE):
-        return outcome.combine(self.item, machines, host)
+        return outcome.combine(self.repetition, machines, host)
 
     def test_one_machine(self):
         found = self.combine(make_measured(kib=(1000, 3000), ms=(2000, 4000)))
-        self.assertEqual((self.item.cell, 1), (found.cell, found.repetition))
+        self.assertEqual(
+            (self.repetition.cell, 1), (found.cell, found.repetition)
+        )
         self.assertEqual('1970-01-01T00:16:40+00:00', found.began)
         # all bytes, by the time of the last thread
         self.assertEqual(4.0, found.seconds)
@@ -121,8 +123,8 @@ class CombineTest(testtools.TestCase):
 
 class FailedTest(testtools.TestCase):
     def test_it_has_no_figures(self):
-        item = plan.Item(samples.make_cell(), 2)
-        found = outcome.failed(item, 60.9, 'late')
+        repetition = plan.Repetition(samples.make_cell(), 2)
+        found = outcome.failed(repetition, 60.9, 'late')
         self.assertEqual('1970-01-01T00:01:00+00:00', found.began)
         self.assertEqual(('late', 0.0, ()), (
             found.problem, found.mbps, found.rates,

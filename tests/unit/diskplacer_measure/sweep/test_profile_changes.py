@@ -17,7 +17,7 @@ import fixtures
 import testtools
 
 from diskplacer_measure.sweep import choose
-from diskplacer_measure.sweep import overlay
+from diskplacer_measure.sweep import profile_changes
 from nova_diskplacer.profiles import catalogue
 from tests.unit.diskplacer_measure.sweep import example
 
@@ -48,7 +48,7 @@ class OverlayTest(testtools.TestCase):
             for cell, rate in rows
         ]
         choice = choose.choose(results, 'sequential_async', objective)
-        return overlay.changed(
+        return profile_changes.changed(
             profile or self.profile,
             choice,
             example.header([], **fields),
@@ -181,7 +181,7 @@ class OverlayTest(testtools.TestCase):
         self.assertEqual(
             ['guest.scheduler: none -> bfq']
             + ['guest.read_ahead_kb: 1024 -> 4096'],
-            overlay.lines(changes),
+            profile_changes.lines(changes),
         )
 
     def test_cache_mode(self):
@@ -191,7 +191,7 @@ class OverlayTest(testtools.TestCase):
         )
         self.assertEqual('writeback', profile.cache_mode)
         self.assertEqual(
-            ['cache_mode: none -> writeback'], overlay.lines(changes)
+            ['cache_mode: none -> writeback'], profile_changes.lines(changes)
         )
 
     def test_objective_and_emulation_are_cited(self):

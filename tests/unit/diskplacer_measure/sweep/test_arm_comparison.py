@@ -12,7 +12,7 @@
 
 import testtools
 
-from diskplacer_measure.sweep import verdicts
+from diskplacer_measure.sweep import arm_comparison
 from tests.unit.diskplacer_measure.sweep import example
 
 READ = example.bare(operation='read', jobs=1)
@@ -21,7 +21,7 @@ WRITE = example.bare(operation='write', jobs=16)
 
 class ScoresTest(testtools.TestCase):
     def test_each_load_counts_the_same(self):
-        scores = verdicts.scores(
+        scores = arm_comparison.scores(
             [
                 {'none': [100, 400], 'bfq': [50, 50]},
                 {'none': [1, 1], 'bfq': [2, 8]},
@@ -33,7 +33,7 @@ class ScoresTest(testtools.TestCase):
 
 class JudgeTest(testtools.TestCase):
     def test_best(self):
-        found = verdicts.judge(
+        found = arm_comparison.judge(
             'none', {'none': [10, 11], 'bfq': [5, 6], 'kyber': [9, 9]}
         )
         self.assertTrue(found.was_best)
@@ -43,7 +43,7 @@ class JudgeTest(testtools.TestCase):
         self.assertAlmostEqual((0.5 * 6 / 11) ** 0.5, found.lowest)
 
     def test_behind(self):
-        found = verdicts.judge(
+        found = arm_comparison.judge(
             'bfq', {'none': [10, 11, 12], 'bfq': [9, 9.9, 10.8]}
         )
         self.assertFalse(found.was_best)
@@ -52,7 +52,7 @@ class JudgeTest(testtools.TestCase):
         self.assertAlmostEqual(0.9, found.high)
 
     def test_behind_by_chance(self):
-        found = verdicts.judge(
+        found = arm_comparison.judge(
             'bfq', {'none': [10, 11, 12], 'bfq': [9.5, 11.5, 11]}
         )
         self.assertLess(found.ratio, 1)
@@ -62,9 +62,9 @@ class JudgeTest(testtools.TestCase):
 
     def test_behind_by_nothing_that_counts(self):
         values = {'none': [100, 100, 100], 'bfq': [99.2, 99.2, 99.2]}
-        self.assertTrue(verdicts.judge('bfq', values).was_best)
+        self.assertTrue(arm_comparison.judge('bfq', values).was_best)
         values['bfq'] = [98.8, 98.8, 98.8]
-        self.assertFalse(verdicts.judge('bfq', values).was_best)
+        self.assertFalse(arm_comparison.judge('bfq', values).was_best)
 
 
 class PreferredTest(testtools.TestCase):
@@ -76,7 +76,7 @@ class PreferredTest(testtools.TestCase):
             ((), None),
         ):
             self.assertEqual(
-                expected, verdicts.preferred(wanted, ('kyber', 'none'))
+                expected, arm_comparison.preferred(wanted, ('kyber', 'none'))
             )
 
 
@@ -84,8 +84,8 @@ class WorkloadTest(testtools.TestCase):
     def test_loads_like_it(self):
         loads = [READ, WRITE, example.bare(engine='sync_cached', jobs=16)]
         self.assertEqual(
-            [READ, WRITE], verdicts.Workload(('async',)).of(loads)
+            [READ, WRITE], arm_comparison.Workload(('async',)).of(loads)
         )
         self.assertEqual(
-            [WRITE], verdicts.Workload(('async',), jobs=2).of(loads)
+            [WRITE], arm_comparison.Workload(('async',), jobs=2).of(loads)
         )

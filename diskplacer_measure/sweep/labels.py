@@ -11,7 +11,7 @@
 #    under the License.
 
 
-"""Cells and where they run, in words for people."""
+"""Labels of cells, targets, shapes and durations, for people."""
 
 from diskplacer_measure.sweep import cells
 from diskplacer_measure.sweep import plan
@@ -40,7 +40,7 @@ def shape(vcpus: int, ram_mib: int) -> str:
     return f'{_count(vcpus, "vCPU")}, {memory}'
 
 
-def place(where: cells.Cell | plan.Body, numbered: bool = True) -> str:
+def place(where: cells.Cell | plan.Target, numbered: bool = True) -> str:
     """Return where fio runs: on bare metal, or in servers of a shape.
 
     :param numbered: whether several servers are told by their number.

@@ -13,31 +13,31 @@
 
 import testtools
 
-from diskplacer_measure.sweep import words
+from diskplacer_measure.sweep import labels
 from tests.unit.diskplacer_measure.sweep import example
 
 
 class WordsTest(testtools.TestCase):
     def test_shape(self):
-        self.assertEqual('1 vCPU, 512 MiB', words.shape(1, 512))
-        self.assertEqual('4 vCPUs, 2 GiB', words.shape(4, 2048))
+        self.assertEqual('1 vCPU, 512 MiB', labels.shape(1, 512))
+        self.assertEqual('4 vCPUs, 2 GiB', labels.shape(4, 2048))
 
     def test_place(self):
         several = example.cell(scenario='servers', servers=3)
-        self.assertEqual('3 servers, 2 vCPUs, 4 GiB', words.place(several))
+        self.assertEqual('3 servers, 2 vCPUs, 4 GiB', labels.place(several))
         self.assertEqual(
-            'Several servers, 2 vCPUs, 4 GiB', words.place(several, False)
+            'Several servers, 2 vCPUs, 4 GiB', labels.place(several, False)
         )
 
     def test_cell(self):
         self.assertEqual(
             'Bare metal, read asynchronous, 1 thread, 256 in flight, none '
             '(noop)',
-            words.cell(example.bare(host_scheduler='none')),
+            labels.cell(example.bare(host_scheduler='none')),
         )
         self.assertEqual(
             'One server, 2 vCPUs, 4 GiB, write page cache, 4 threads, kyber',
-            words.cell(
+            labels.cell(
                 example.cell(
                     engine='sync_cached',
                     operation='write',
@@ -50,5 +50,5 @@ class WordsTest(testtools.TestCase):
     def test_duration(self):
         self.assertEqual(
             ['1 min', '59 min', '1 h 0 min', '2 h 5 min'],
-            [words.duration(60 * one) for one in (0, 59, 60, 125)],
+            [labels.duration(60 * one) for one in (0, 59, 60, 125)],
         )

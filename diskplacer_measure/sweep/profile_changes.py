@@ -20,9 +20,9 @@ import collections.abc
 import dataclasses
 import typing
 
+from diskplacer_measure.sweep import arm_comparison
 from diskplacer_measure.sweep import choose
 from diskplacer_measure.sweep import results
-from diskplacer_measure.sweep import verdicts
 from nova_diskplacer.profiles import catalogue
 
 
@@ -173,7 +173,7 @@ def _schedulers(
         return profile, {}
     medium = header.disk.medium
     queue = profile.queue.get(medium, catalogue.Queue())
-    first = verdicts.preferred(
+    first = arm_comparison.preferred(
         queue.schedulers, (*told.chosen, *told.excluded)
     )
     if first in told.chosen:
