@@ -49,6 +49,10 @@ class ContentionError(DiskPlacerError):
     """The I/O of servers cannot be measured or weighed as configured."""
 
 
+class AgentError(DiskPlacerError):
+    """The agent of this host does not answer, or cannot be asked."""
+
+
 class SizingError(DiskPlacerError):
     """Servers cannot be measured for sizing, or the runs are no use."""
 

@@ -17,6 +17,7 @@ Entry points add them to ``diskplacer-manage``.
 
 import argparse
 import collections.abc
+import functools
 import os
 import signal
 import threading
@@ -35,8 +36,8 @@ from nova_diskplacer.elastic import discovery
 from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic.processes import executor
+from nova_diskplacer.elastic.processes import step_socket
 from nova_diskplacer.monitor import elastic_status
-from nova_diskplacer.monitor import status_socket
 
 
 def register_run(commands: Any) -> None:
@@ -89,11 +90,7 @@ def _add(
 def _run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     own = _own_conf(args)
     state_dir = own.diskplacer_agent.state_dir
-
-    def wanted() -> elastic_status.WantedStep | None:
-        state = status_socket.fetch(state_dir)
-        return state.elastic.step if state and state.elastic else None
-
+    wanted = functools.partial(step_socket.fetch, state_dir)
     _executor(own, _mover(), wanted).run()
     return exit_status.OK
 

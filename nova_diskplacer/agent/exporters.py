@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Starts the Prometheus endpoint and the status socket."""
+"""Starts the Prometheus endpoint and the agent's sockets."""
 
 import contextlib
 import functools
@@ -24,6 +24,7 @@ from oslo_log import log as logging
 from prometheus_client import registry
 
 from nova_diskplacer import exception
+from nova_diskplacer.elastic.processes import step_socket
 from nova_diskplacer.monitor import host_status
 from nova_diskplacer.monitor import metrics
 from nova_diskplacer.monitor import status
@@ -36,21 +37,22 @@ def start_exporters(
     conf: cfg.ConfigOpts,
     provider: status.StatusProvider,
     host_provider: host_status.HostStatusProvider,
+    wanted_step: step_socket.WantedStep,
 ) -> None:
-    """Serve the status to ``diskplacer-manage top`` and Prometheus.
+    """Serve the status, metrics, and the next step of elastic vdisks.
 
     Background threads serve it. A failure is logged: the agent works without
     exporters, too.
     """
+    state_dir = conf.diskplacer_agent.state_dir
     for serve in (
-        functools.partial(
-            status_socket.serve, conf.diskplacer_agent.state_dir, provider
-        ),
+        functools.partial(status_socket.serve, state_dir, provider),
+        functools.partial(step_socket.serve, state_dir, wanted_step),
         functools.partial(serve_metrics, conf, provider, host_provider),
     ):
         try:
             serve()
-        except exception.ContentionError as error:
+        except (exception.AgentError, exception.ContentionError) as error:
             LOG.warning('The agent continues without %s', error)
 
 

@@ -99,6 +99,11 @@ class IOControl:
             moves=elastic_status.moves(elastic) if elastic else {},
         )
 
+    def wanted_step(self) -> elastic_status.WantedStep | None:
+        """Return the next step of an elastic vdisk; any thread may call it."""
+        elastic = self._elastic_status
+        return elastic.step if elastic else None
+
     @property
     def _elastic_status(self) -> elastic_status.ElasticStatus | None:
         return self._width_decider.status if self._width_decider else None

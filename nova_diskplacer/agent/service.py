@@ -121,7 +121,10 @@ class Agent:
             self._conf.diskplacer.disk_root,
         )
         exporters.start_exporters(
-            self._conf, self._io_control.current_status, self.current_status
+            self._conf,
+            self._io_control.current_status,
+            self.current_status,
+            self._io_control.wanted_step,
         )
         io_thread = threading.Thread(
             target=self._io_control.run, args=(self._stopped,), daemon=True

@@ -125,7 +125,7 @@ def _show(state_dir: str, interval: float) -> None:
                 try:
                     state = status_socket.fetch(state_dir)
                     view = top_view.view(state, time.time(), *console.size)
-                except exception.ContentionError as error:
+                except exception.AgentError as error:
                     # the agent may be restarting
                     view = str(error)
                 live.update(view, refresh=True)

@@ -157,7 +157,7 @@ def to_json(status: Status | None) -> str:
 def from_json(text: str) -> Status | None:
     """Return the status from the JSON of ``to_json``.
 
-    :raises ContentionError: the format is unknown.
+    :raises AgentError: the format is unknown.
     """
     try:
         fields: Any = json.loads(text)
@@ -177,7 +177,7 @@ def from_json(text: str) -> Status | None:
             )
         return Status(disks=disks, pairs=pairs, elastic=elastic, **fields)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise exception.ContentionError(
+        raise exception.AgentError(
             f'the status of the agent has an unknown format ({error}): is '
             'the agent of another version?'
         ) from error

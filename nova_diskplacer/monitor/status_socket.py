@@ -10,55 +10,17 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Serves the agent's status at a Unix socket.
+"""Serves the agent's status at a Unix socket, as JSON."""
 
-Only root can connect. The agent sends the status as JSON and closes the
-connection; it reads nothing.
-"""
-
-import contextlib
 import os
-import socket
 import socketserver
-import threading
 
-from oslo_log import log as logging
-
-from nova_diskplacer import exception
+from nova_diskplacer.host import agent_socket
 from nova_diskplacer.monitor import status
-
-LOG = logging.getLogger(__name__)
-
-# Seconds that a client may take to read the status.
-_SEND_TIMEOUT = 5.0
-
-
-class _Handler(socketserver.BaseRequestHandler):
-    server: '_Server'
-    request: socket.socket
-
-    def handle(self) -> None:
-        text = status.to_json(self.server.provider())
-        self.request.settimeout(_SEND_TIMEOUT)
-        # the client may have closed the connection
-        with contextlib.suppress(OSError):
-            self.request.sendall(text.encode())
-
-
-class _Server(socketserver.ThreadingUnixStreamServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, path: str, provider: status.StatusProvider) -> None:
-        super().__init__(path, _Handler, bind_and_activate=False)
-        self.provider = provider
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        LOG.exception('The status could not be sent.')
 
 
 def path(state_dir: str) -> str:
-    """Return the path of the agent's socket."""
+    """Return the path of the socket."""
     return os.path.join(state_dir, 'agent.sock')
 
 
@@ -67,30 +29,11 @@ def serve(
 ) -> socketserver.BaseServer:
     """Serve the status in threads.
 
-    This replaces the socket of an earlier agent.
-
-    :raises ContentionError: the socket cannot be created.
+    :raises AgentError: the socket cannot be created.
     """
-    final = path(state_dir)
-    new = final + '.new'
-    server = _Server(new, provider)
-    try:
-        os.makedirs(state_dir, mode=0o755, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(new)
-        server.server_bind()
-        # clients cannot connect before the server listens
-        os.chmod(new, 0o600)
-        server.server_activate()
-        os.rename(new, final)
-    except OSError as error:
-        server.server_close()
-        raise exception.ContentionError(
-            f'the socket {final}, see [diskplacer_agent] state_dir: '
-            f'{error.strerror or error}'
-        ) from error
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
+    return agent_socket.serve(
+        path(state_dir), lambda: status.to_json(provider())
+    )
 
 
 def fetch(state_dir: str, timeout: float = 10.0) -> status.Status | None:
@@ -98,30 +41,7 @@ def fetch(state_dir: str, timeout: float = 10.0) -> status.Status | None:
 
     :param timeout: in seconds.
     :returns: None before the agent's first interval.
-    :raises ContentionError: the agent is not running or does not answer.
+    :raises AgentError: the agent is not running or does not answer, or the
+        format is unknown.
     """
-    address = path(state_dir)
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(timeout)
-            connection.connect(address)
-            with connection.makefile('rb') as stream:
-                text = stream.read()
-    except (FileNotFoundError, ConnectionRefusedError):
-        raise exception.ContentionError(
-            f'no agent answers at {address}: start diskplacer-agent, or check '
-            'that its [diskplacer_agent] state_dir is the same'
-        ) from None
-    except PermissionError:
-        raise exception.ContentionError(
-            f'{address}: only root can connect to the agent'
-        ) from None
-    except OSError as error:
-        raise exception.ContentionError(
-            f'the agent at {address}: {error.strerror or error}'
-        ) from error
-    if not text:
-        raise exception.ContentionError(
-            f'the agent at {address} could not answer: see its log'
-        )
-    return status.from_json(text.decode())
+    return status.from_json(agent_socket.fetch(path(state_dir), timeout))

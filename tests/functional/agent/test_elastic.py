@@ -26,10 +26,9 @@ from nova_diskplacer.cmd import manage
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic.processes import executor
 from nova_diskplacer.elastic.processes import operator_overrides as overrides
+from nova_diskplacer.elastic.processes import step_socket
 from nova_diskplacer.host import files
-from nova_diskplacer.monitor import status_socket
 from tests.unit.nova_diskplacer.elastic import elastic_samples
-from tests.unit.nova_diskplacer.monitor import example
 
 
 class Mover:
@@ -76,14 +75,15 @@ class ElasticTest(testtools.TestCase):
         self.world.conf.set_override('widen_factor', 4, 'diskplacer_elastic')
         self.world.elastic = self.world.agent()
         self.state_dir = self.world.conf.diskplacer_agent.state_dir
-        server = status_socket.serve(self.state_dir, self.status)
+        server = step_socket.serve(self.state_dir, self.wanted)
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         self.mover = Mover(self.world)
         self.start()
 
-    def status(self):
-        return example.status_provider(elastic=self.world.elastic.status)()
+    def wanted(self):
+        status = self.world.elastic.status
+        return status.step if status else None
 
     def start(self):
         self.stopped = threading.Event()
@@ -91,7 +91,7 @@ class ElasticTest(testtools.TestCase):
             target=executor.Executor(
                 self.world.root,
                 self.mover,
-                lambda: status_socket.fetch(self.state_dir).elastic.step,
+                lambda: step_socket.fetch(self.state_dir),
                 self.stopped,
                 0.1,
             ).run

@@ -178,7 +178,7 @@ class TopTest(base.BaseTestCase):
             'from nova_diskplacer.monitor import status_socket\n'
             'try:\n'
             '    status_socket.fetch(sys.argv[1])\n'
-            'except exception.ContentionError as error:\n'
+            'except exception.AgentError as error:\n'
             '    print(error)\n'
         )
         done = subprocess.run(

@@ -15,6 +15,7 @@ import contextlib
 import io
 import os
 import signal
+from unittest import mock
 
 import fixtures
 import testtools
@@ -25,7 +26,10 @@ from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.disks import discover
 from nova_diskplacer.elastic.processes import progress
+from nova_diskplacer.elastic.processes import step_socket
+from nova_diskplacer.host import agent_socket
 from nova_diskplacer.host import files
+from nova_diskplacer.monitor import status
 from nova_diskplacer.monitor import status_socket
 from tests.unit.nova_diskplacer.elastic import on_disks
 from tests.unit.nova_diskplacer.monitor import example
@@ -153,10 +157,13 @@ class MoveTest(CommandTestCase):
 
 
 class RunTest(CommandTestCase):
-    def test_the_step_of_the_agent(self):
-        server = status_socket.serve(self.state_dir, example.status_provider())
+    def close(self, server):
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
+
+    def test_the_step_of_the_agent(self):
+        step = example.elastic_status().step
+        self.close(step_socket.serve(self.state_dir, lambda: step))
         # it ends cleanly, and the step is taken again
         self.mover.signal = signal.SIGTERM
         self.assertEqual('', self.run_('run'))
@@ -164,3 +171,41 @@ class RunTest(CommandTestCase):
         self.assertEqual(example.VOLUME, volume)
         self.assertEqual(1, self.mover.recovered)
         self.assertEqual('idle', progress.read(self.root).state)
+
+    def test_an_agent_whose_status_has_another_version(self):
+        """A step does not depend on what else the agent tells."""
+        step = example.elastic_status().step
+        self.close(step_socket.serve(self.state_dir, lambda: step))
+        with mock.patch.object(status, 'VERSION', status.VERSION + 1):
+            text = status.to_json(example.status_provider()())
+        self.close(
+            agent_socket.serve(
+                status_socket.path(self.state_dir), lambda: text
+            )
+        )
+        self.assertRaises(
+            exception.AgentError, status_socket.fetch, self.state_dir
+        )
+        self.mover.signal = signal.SIGTERM
+        self.run_('run')
+        ((volume, location),) = self.mover.moved
+        self.assertEqual(
+            (step.vdisk, ''.join(step.location)), (volume, location)
+        )
+
+    def test_an_agent_that_offers_no_steps(self):
+        """An older one does so in its status alone: nothing is moved."""
+        log = self.useFixture(fixtures.FakeLogger())
+        self.close(
+            status_socket.serve(self.state_dir, example.status_provider())
+        )
+        fetch = step_socket.fetch
+
+        def fetch_once(state_dir):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return fetch(state_dir)
+
+        self.patch(step_socket, 'fetch', fetch_once)
+        self.assertEqual('', self.run_('run'))
+        self.assertEqual([], self.mover.moved)
+        self.assertIn('upgrade it if it is older', log.output)

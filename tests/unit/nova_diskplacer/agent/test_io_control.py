@@ -76,6 +76,7 @@ class IOControlTest(base.BaseTestCase):
     def test_before_the_first_interval(self):
         control = io_control.IOControl(self.conf, list, list, dict)
         self.assertIsNone(control.current_status())
+        self.assertIsNone(control.wanted_step())
         self.assertEqual(
             reporter.DiskActivity({}, {}, {}), control.disk_activity()
         )
@@ -98,6 +99,7 @@ class IOControlTest(base.BaseTestCase):
         }
         status = control.current_status()
         self.assertEqual(example.elastic_status(), status.elastic)
+        self.assertEqual(example.elastic_status().step, control.wanted_step())
         standby = {disk.uuid: disk.standby_seconds for disk in status.disks}
         self.assertEqual(600.0, standby[example.HDD])
 

@@ -66,7 +66,7 @@ class TopTest(base.BaseTestCase):
         self.assertEqual(6, json.loads(self.stdout.getvalue())['version'])
 
     def test_no_agent(self):
-        error = self.assertRaises(exception.ContentionError, self.top)
+        error = self.assertRaises(exception.AgentError, self.top)
         self.assertIn('start diskplacer-agent', str(error))
 
     def test_an_interval_that_is_none(self):

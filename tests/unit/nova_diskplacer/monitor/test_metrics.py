@@ -28,6 +28,7 @@ from prometheus_client.openmetrics import parser as strict_parser
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
 from nova_diskplacer.agent import exporters
+from nova_diskplacer.elastic.processes import step_socket
 from nova_diskplacer.monitor import host_status
 from nova_diskplacer.monitor import io_metrics
 from nova_diskplacer.monitor import metric as metric_
@@ -380,6 +381,7 @@ class ServeTest(ServedTest):
             self.conf,
             example.status_provider(),
             example.host_status_provider(),
+            lambda: example.elastic_status().step,
         )
 
     def test_a_port_in_use_is_a_warning(self):
@@ -395,12 +397,17 @@ class ServeTest(ServedTest):
         self.assertEqual(
             example.status_provider()(), status_socket.fetch(self.dir)
         )
+        self.assertEqual(
+            example.elastic_status().step, step_socket.fetch(self.dir)
+        )
 
     def test_no_socket_is_a_warning(self):
         self.override('state_dir', '/proc/no/such', 'diskplacer_agent')
         self.start_exporters()
-        (line,) = self.log.output.splitlines()
-        self.assertIn('[diskplacer_agent] state_dir', line)
+        lines = self.log.output.splitlines()
+        self.assertEqual(2, len(lines), lines)
+        for line in lines:
+            self.assertIn('[diskplacer_agent] state_dir', line)
         self.assertIn('diskplacer_rounds_total', self.get())
 
     def test_no_metrics_may_be_wanted(self):

@@ -127,6 +127,6 @@ class JsonTest(base.BaseTestCase):
             json.dumps({**good, 'disks': [{}]}),
         ):
             error = self.assertRaises(
-                exception.ContentionError, status.from_json, text
+                exception.AgentError, status.from_json, text
             )
             self.assertIn('another version', str(error))
