@@ -121,8 +121,12 @@ def ratio(values: Values, others: Values) -> tuple[float, float, float]:
         math.log(value / other)
         for value, other in zip(values, others, strict=True)
     ]
-    found = interval(logs)
-    return math.exp(found.mean), math.exp(found.low), math.exp(found.high)
+    mean_log = interval(logs)
+    return (
+        math.exp(mean_log.mean),
+        math.exp(mean_log.low),
+        math.exp(mean_log.high),
+    )
 
 
 def pooled(
@@ -144,7 +148,8 @@ def pooled(
         for repetition, value in row.items():
             changes.setdefault(repetition, []).append(value - mean)
     half = interval(
-        [statistics.fmean(one) for one in changes.values()], confidence
+        [statistics.fmean(deviations) for deviations in changes.values()],
+        confidence,
     ).half
     return Interval(statistics.fmean(means), half)
 

@@ -206,13 +206,13 @@ def _use_store(args: argparse.Namespace) -> int:
 
 
 def _analyse(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    found = analysis.analyse(samples.read(args.file), args.counters)
+    result = analysis.analyse(samples.read(args.file), args.counters)
     if args.format == 'json':
         shell.print_json(
-            {**dataclasses.asdict(found), 'warning': analysis.WARNING}
+            {**dataclasses.asdict(result), 'warning': analysis.WARNING}
         )
     else:
-        sizing_view.print_analysis(found)
+        sizing_view.print_analysis(result)
     return exit_status.OK
 
 
@@ -221,14 +221,14 @@ def _advise(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         raise exception.SizingError('--refaults and --seconds need each other')
     memory = round(args.memory_gb * advice.GIB)
     if args.data_gb is not None:
-        found = advice.by_data(memory, round(args.data_gb * advice.GIB))
+        result = advice.by_data(memory, round(args.data_gb * advice.GIB))
     else:
-        found = advice.by_refaults(memory, args.refaults, args.seconds)
+        result = advice.by_refaults(memory, args.refaults, args.seconds)
     if args.format == 'json':
-        shell.print_json(found)
+        shell.print_json(result)
     else:
-        sizing_view.print_advice(found)
-    return exit_status.of(not found.enough)
+        sizing_view.print_advice(result)
+    return exit_status.of(not result.enough)
 
 
 def _progress(noun: str, total: int) -> collections.abc.Callable[[int], None]:

@@ -110,13 +110,13 @@ def _make_runs(conf: cfg.ConfigOpts, args: argparse.Namespace) -> None:
             shell.write_progress(f'{name} ...\n')
             if pins:
                 pins.apply(run.vcpus_are)
-            found = runs.make(
+            sample = runs.make(
                 run,
                 lambda: runs.execute(args.command_line),
                 lambda: counters.read(uri, args.server),
             )
-            samples.append(args.output, found)
-            shell.write_progress(f'{name}: {found.seconds:.1f} s\n')
+            samples.append(args.output, sample)
+            shell.write_progress(f'{name}: {sample.seconds:.1f} s\n')
 
 
 def _changed_pins(
@@ -134,24 +134,24 @@ def _pinned_cpus(conf: cfg.ConfigOpts, args: argparse.Namespace) -> cpus.Cpus:
     :raises DiskPlacerError: they are not as they must be for the server.
     """
     try:
-        wanted = cpus.parse(args.pin)
+        cpu_set = cpus.parse(args.pin)
     except ValueError as error:
         raise exception.SizingError(f'--pin {error}') from error
-    known = {
+    running = {
         server.uuid: server
         for server in libvirt_servers.list_servers(
             conf.diskplacer_agent.libvirt_uri
         )
         if server.running
     }
-    if args.server not in known:
+    if args.server not in running:
         raise exception.SizingError(
             f'--server {args.server}: no server of Nova that runs on this host'
         )
     pinning.check(
-        known[args.server],
-        wanted,
+        running[args.server],
+        cpu_set,
         cpus.read(),
         cpus.read_nova_sets(conf.diskplacer_agent.nova_conf),
     )
-    return wanted
+    return cpu_set

@@ -66,13 +66,13 @@ def print_load(about: postgresql.Description, result: load.Result) -> None:
             [
                 (
                     kind,
-                    one.operations,
-                    seconds(one.mean),
-                    *map(seconds, one.quantiles.values()),
-                    _percent(one.below_1_ms),
-                    _percent(one.from_10_to_30_ms),
+                    latency.operations,
+                    seconds(latency.mean),
+                    *map(seconds, latency.quantiles.values()),
+                    _percent(latency.below_1_ms),
+                    _percent(latency.from_10_to_30_ms),
                 )
-                for kind, one in result.latencies.items()
+                for kind, latency in result.latencies.items()
             ],
         )
     )
@@ -83,32 +83,32 @@ def print_load(about: postgresql.Description, result: load.Result) -> None:
         )
 
 
-def print_analysis(found: analysis.Analysis) -> None:
-    """Print what runs tell."""
-    print(f'{found.runs} runs')
+def print_analysis(result: analysis.Analysis) -> None:
+    """Print the analysis of runs."""
+    print(f'{result.runs} runs')
     print('\nAll counters together')
-    if found.together is None:
-        _print(f'No regression: {found.problem}.')
+    if result.together is None:
+        _print(f'No regression: {result.problem}.')
     else:
-        _print_fit(found.together)
+        _print_fit(result.together)
         _print('This tells what goes together, not what causes what.')
-    for name, reason in found.left_out.items():
+    for name, reason in result.left_out.items():
         _print(f'{name} is left out: {reason}.')
-    if found.experiments:
+    if result.experiments:
         print('\nCost of CPU migrations, by pinned and floating runs')
-        _print_experiments(found)
-    if found.alone:
+        _print_experiments(result)
+    if result.alone:
         print('\nOne counter alone, as P1 has it')
-        _print_alone(found)
+        _print_alone(result)
         _print(analysis.WARNING)
-    for one in found.memory:
+    for advised in result.memory:
         print('\nMemory')
-        print_advice(one)
+        print_advice(advised)
 
 
-def print_advice(found: advice.Advice) -> None:
+def print_advice(advice_: advice.Advice) -> None:
     """Print whether the memory suffices, and why."""
-    _print(f'{"Enough" if found.enough else "Too little"}. {found.text}')
+    _print(f'{"Enough" if advice_.enough else "Too little"}. {advice_.text}')
 
 
 def _print_fit(fit: regression.Fit) -> None:
@@ -118,13 +118,13 @@ def _print_fit(fit: regression.Fit) -> None:
             columns,
             [
                 (
-                    one.name,
-                    seconds(one.seconds),
-                    _interval(one.low, one.high),
-                    _percent(one.share),
-                    f'{one.partial_r2:.2f}',
+                    coefficient.name,
+                    seconds(coefficient.seconds),
+                    _interval(coefficient.low, coefficient.high),
+                    _percent(coefficient.share),
+                    f'{coefficient.partial_r2:.2f}',
                 )
-                for one in fit.coefficients
+                for coefficient in fit.coefficients
             ],
         )
     )
@@ -136,17 +136,17 @@ def _print_fit(fit: regression.Fit) -> None:
         _print(f'Beware: {problem}.')
 
 
-def _print_experiments(found: analysis.Analysis) -> None:
-    for one in found.experiments:
-        load_ = f', load {one.load}' if one.load else ''
-        if one.cost is None:
-            _print(f'Server {one.server}{load_}: {one.problem}.')
+def _print_experiments(result: analysis.Analysis) -> None:
+    for experiment in result.experiments:
+        load_ = f', load {experiment.load}' if experiment.load else ''
+        if experiment.cost is None:
+            _print(f'Server {experiment.server}{load_}: {experiment.problem}.')
             continue
         print(
-            f'Server {one.server}{load_}, {one.cost.blocks} blocks: '
-            f'{one.cost.verdict}'
+            f'Server {experiment.server}{load_}, '
+            f'{experiment.cost.blocks} blocks: {experiment.cost.verdict}'
         )
-        for line in _cost_lines(one.cost, one.share):
+        for line in _cost_lines(experiment.cost, experiment.share):
             print(f'  {line}')
 
 
@@ -171,26 +171,28 @@ def _cost_lines(
         )
 
 
-def _print_alone(found: analysis.Analysis) -> None:
+def _print_alone(result: analysis.Analysis) -> None:
     columns = (
         'Data', 'Counter', 'One more', '95 % interval', 'Of an operation',
         'R²', 'Runs',
     )  # fmt: skip
     rows = []
-    for one in found.alone:
-        if one.fit is None:
-            _print(f'{one.counter}: {one.problem}.')
+    for single in result.alone:
+        if single.fit is None:
+            _print(f'{single.counter}: {single.problem}.')
             continue
-        (slope,) = one.fit.coefficients
+        (slope,) = single.fit.coefficients
         rows.append(
             (
-                '-' if one.data_gib is None else f'{one.data_gib:.2f} GiB',
-                one.counter,
+                '-'
+                if single.data_gib is None
+                else f'{single.data_gib:.2f} GiB',
+                single.counter,
                 seconds(slope.seconds),
                 _interval(slope.low, slope.high),
-                '-' if one.share is None else _percent(one.share),
-                f'{one.fit.r2:.2f}',
-                one.fit.runs,
+                '-' if single.share is None else _percent(single.share),
+                f'{single.fit.r2:.2f}',
+                single.fit.runs,
             )
         )
     if rows:

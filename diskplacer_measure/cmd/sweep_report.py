@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""diskplacer-manage sweep report and choose: what the results of a run tell.
+"""diskplacer-manage sweep report and choose: conclusions from results.
 
 Both only read results, on any machine; choose may write a profile and change
 flavors.
@@ -130,6 +130,42 @@ def _report(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 
 def _choose(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    _check_arguments(args)
+    run = results.read(args.results)
+    choices = _choices(run, args)
+    directories = _profile_dirs(conf, args)
+    changed = _changed_profiles(
+        run, choices, catalogue.load(directories), args.objective
+    )
+    flavors = []
+    if args.apply:
+        _check_optimum(choices, args)
+        flavors = cloud.flavors(cloud.connect(args), args.apply)
+    if args.profile_dir:
+        for profile, _ in changed.values():
+            _write(args.profile_dir, profile)
+    if args.format == 'json':
+        _print_json(run, choices, changed)
+    else:
+        _print(run, choices, changed, args)
+    if args.apply:
+        # with the profiles that have just been written
+        profiles = catalogue.load(directories)
+        profile_command.apply(
+            flavors,
+            profiles.find(args.workload),
+            profiles,
+            conf.diskplacer_api.volume_type,
+            args.yes,
+        )
+    return exit_status.OK
+
+
+def _check_arguments(args: argparse.Namespace) -> None:
+    """Check that options do not contradict each other.
+
+    :raises DiskPlacerError: they do.
+    """
     if args.apply and not (args.workload and args.profile_dir):
         raise exception.DiskPlacerError(
             '--apply needs --workload, which names the profile, and '
@@ -140,55 +176,54 @@ def _choose(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             '--apply shows changes of flavors, which --format json does not '
             'have: must be without it'
         )
-    run = results.read(args.results)
-    choices = [
+
+
+def _choices(
+    run: results.Run, args: argparse.Namespace
+) -> list[choose.Choice]:
+    """Return the choices of the workloads, for each objective."""
+    workloads = [args.workload] if args.workload else arm_comparison.WORKLOADS
+    return [
         choose.choose(run.results, workload, objective)
-        for workload in (
-            [args.workload] if args.workload else arm_comparison.WORKLOADS
-        )
+        for workload in workloads
         for objective in choose.OBJECTIVES
     ]
+
+
+def _profile_dirs(conf: cfg.ConfigOpts, args: argparse.Namespace) -> list[str]:
     directories = list(conf.diskplacer.profile_dirs)
     if args.profile_dir and args.profile_dir not in directories:
         directories.append(args.profile_dir)
-    profiles = catalogue.load(directories)
+    return directories
+
+
+def _changed_profiles(
+    run: results.Run,
+    choices: collections.abc.Iterable[choose.Choice],
+    profiles: catalogue.Catalogue,
+    objective: str,
+) -> dict[str, _Changed]:
+    """Return the profiles that the choices change, by name."""
     changed = {
         choice.workload: profile_changes.changed(
             profiles.find(choice.workload), choice, run.header
         )
         for choice in choices
-        if choice.objective == args.objective
+        if choice.objective == objective
     }
-    written = {name: its for name, its in changed.items() if its[1]}
-    found = []
-    if args.apply:
-        _check_optimum(choices, args)
-        found = cloud.flavors(cloud.connect(args), args.apply)
-    if args.profile_dir:
-        for profile, _ in written.values():
-            _write(args.profile_dir, profile)
-    if args.format == 'json':
-        _print_json(run, choices, written)
-    else:
-        _print(run, choices, written, args)
-    if args.apply:
-        profiles = catalogue.load(directories)
-        profile_command.apply(
-            found,
-            profiles.find(args.workload),
-            profiles,
-            conf.diskplacer_api.volume_type,
-            args.yes,
-        )
-    return exit_status.OK
+    return {
+        name: (profile, changes)
+        for name, (profile, changes) in changed.items()
+        if changes
+    }
 
 
 def _check_optimum(
     choices: collections.abc.Iterable[choose.Choice], args: argparse.Namespace
 ) -> None:
-    """Check that the results tell what flavors would get.
+    """Check that the results have an optimum that flavors would get.
 
-    :raises DiskPlacerError: they tell no optimum.
+    :raises DiskPlacerError: they have none.
     """
     for choice in choices:
         if choice.objective == args.objective and not choice.claims_optimum:
@@ -217,19 +252,21 @@ def _write(directory: str, profile: catalogue.Profile) -> None:
 def _print_json(
     run: results.Run,
     choices: collections.abc.Iterable[choose.Choice],
-    written: collections.abc.Mapping[str, _Changed],
+    changed: collections.abc.Mapping[str, _Changed],
 ) -> None:
     shell.print_json(
         {
             'results': run.header.id,
             'emulated': run.header.emulated,
             'choices': [
-                choose_view.data(one, model.fit(one, run.header.data_mib))
-                for one in choices
+                choose_view.data(
+                    choice, model.fit(choice, run.header.data_mib)
+                )
+                for choice in choices
             ],
             'profiles': {
-                name: [dataclasses.asdict(one) for one in changes]
-                for name, (_, changes) in written.items()
+                name: [dataclasses.asdict(change) for change in changes]
+                for name, (_, changes) in changed.items()
             },
         }
     )
@@ -238,7 +275,7 @@ def _print_json(
 def _print(
     run: results.Run,
     choices: collections.abc.Iterable[choose.Choice],
-    written: collections.abc.Mapping[str, _Changed],
+    changed: collections.abc.Mapping[str, _Changed],
     args: argparse.Namespace,
 ) -> None:
     if run.header.emulated:
@@ -254,12 +291,12 @@ def _print(
             _say(choose_view.model_title(fitted))
             print(shell.make_table(*choose_view.model_table(fitted)))
         print()
-    for name, (_, changes) in written.items():
-        where = ' is written' if args.profile_dir else ', with --profile-dir'
-        print(f'Profile {name}{where}:')
+    for name, (_, changes) in changed.items():
+        state = ' is written' if args.profile_dir else ', with --profile-dir'
+        print(f'Profile {name}{state}:')
         for line in profile_changes.lines(changes):
             print(f'  {line}')
-    if not written:
+    if not changed:
         objective = choose.OBJECTIVES[args.objective]
         print(f'No profile changes by what is best for {objective}.')
 

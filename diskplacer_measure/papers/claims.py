@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a claim of a paper is, and names that the claims share."""
+"""The type of the claims of papers, and the names that they share."""
 
 import dataclasses
 import typing
@@ -32,8 +32,8 @@ class Claim:
     """A sentence of a paper, the paper's figure, and the rule that judges it.
 
     ``name`` is that among the claims of its paper. ``figure`` names the figure
-    of the report that it stands beside. ``note`` says in what the sweep
-    differs from the paper.
+    of the report that it stands beside. ``note`` is the difference between the
+    sweep and the paper.
     """
 
     paper: str

@@ -30,7 +30,10 @@ DEPTHS = {'P0': 256, 'P3': 32}
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """A claim with its checks; ``why`` tells why it was not measured."""
+    """A claim with its checks.
+
+    ``why`` is the reason that it was not measured.
+    """
 
     claim: claims.Claim
     verdict: str
@@ -39,7 +42,7 @@ class Judged:
 
 
 def judge(
-    one: claims.Claim, results: collections.abc.Iterable[cells.Result]
+    claim: claims.Claim, results: collections.abc.Iterable[cells.Result]
 ) -> Judged:
     """Judge a claim by those results that have no problem.
 
@@ -48,14 +51,14 @@ def judge(
     asynchronous requests, those in flight are as near to the paper's number
     as there are.
     """
-    near = at_depth(list(results), DEPTHS[one.paper])
-    checks = _checks(one, rules.counted(near))
+    near = at_depth(list(results), DEPTHS[claim.paper])
+    checks = _checks(claim, rules.counted(near))
     verdict = _whole([check.verdict for check in checks])
     why = ''
     if verdict == rules.NOT_MEASURED:
         # the cells alone matter, and a cell that failed has no throughput
         marked = _checks(
-            one,
+            claim,
             rules.by_cell(
                 dataclasses.replace(result, mbps=1.0) for result in near
             ),
@@ -65,24 +68,30 @@ def judge(
             if _whole([check.verdict for check in marked]) == verdict
             else 'cells have a problem'
         )
-    return Judged(one, verdict, tuple(checks), why)
+    return Judged(claim, verdict, tuple(checks), why)
 
 
 def at_depth(
     results: collections.abc.Collection[cells.Result], depth: int
 ) -> list[cells.Result]:
     """Return the results, of asynchronous ones those nearest to a depth."""
-    depths = {one.cell.depth for one in results if one.cell.engine == 'async'}
-    nearest = min(depths, key=lambda one: (abs(one - depth), one), default=0)
+    depths = {
+        result.cell.depth
+        for result in results
+        if result.cell.engine == 'async'
+    }
+    nearest = min(
+        depths, key=lambda other: (abs(other - depth), other), default=0
+    )
     return [
-        one
-        for one in results
-        if one.cell.engine != 'async' or one.cell.depth == nearest
+        result
+        for result in results
+        if result.cell.engine != 'async' or result.cell.depth == nearest
     ]
 
 
-def _checks(one: claims.Claim, results: rules.Results) -> list[rules.Check]:
-    compared = one.rule(results)
+def _checks(claim: claims.Claim, results: rules.Results) -> list[rules.Check]:
+    compared = claim.rule(results)
     confidence = 1 - 0.05 / max(len(compared), 1)
     return [comparison.check(confidence) for comparison in compared]
 

@@ -43,9 +43,9 @@ def _largest_memory(results: rules.Results) -> list[rules.Comparison]:
 
 def _slim_beat_fat(results: rules.Results) -> list[rules.Comparison]:
     blocking = {'engine': _BLOCKING, 'host_scheduler': claims.FRIENDLY}
-    one = rules.where(results, scenario='server', **blocking)
-    most = max((cell.vcpus for cell in one), default=0)
-    fat = [cell for cell in one if cell.vcpus == most]
+    single = rules.where(results, scenario='server', **blocking)
+    most = max((cell.vcpus for cell in single), default=0)
+    fat = [cell for cell in single if cell.vcpus == most]
     slim = rules.where(
         results,
         scenario='servers',

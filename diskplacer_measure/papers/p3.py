@@ -32,7 +32,7 @@ _claim = functools.partial(claims.Claim, 'P3')
 
 
 def _many(threads: int) -> bool:
-    """Whether shapes differ: they do from 4 threads."""
+    """Return whether shapes differ: they do from 4 threads on."""
     return threads >= 4
 
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a report tells of a sweep: the papers' figures, and verdicts."""
+"""The contents of a report: the papers' figures, and verdicts."""
 
 import dataclasses
 import math
@@ -23,7 +23,7 @@ from diskplacer_measure.sweep import labels
 from diskplacer_measure.sweep import results
 from diskplacer_measure.sweep import rules
 
-#: What to keep in mind of servers without KVM.
+#: The warning about servers without KVM.
 EMULATED = (
     'These servers ran without KVM, on emulated processors: only directions '
     'count here, such as which is faster. How much faster means nothing for '
@@ -33,7 +33,7 @@ EMULATED = (
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What a report tells of a run."""
+    """The contents of the report of a run."""
 
     header: results.Header
     figures: list[figures.Figure]
@@ -54,7 +54,7 @@ def make(run: results.Run) -> Report:
         run.header,
         figures.draw(run.results),
         [judging.judge(claim, run.results) for claim in judging.CLAIMS],
-        [one for one in run.results if not rules.counts(one)],
+        [result for result in run.results if not rules.counts(result)],
         _overcommitted(run),
         planned - len(run.results),
     )
@@ -73,7 +73,7 @@ def _overcommitted(run: results.Run) -> list[str]:
 
 
 def data(report: Report) -> dict[str, typing.Any]:
-    """Return the report as JSON has it: what is not known is null."""
+    """Return the report for JSON, in which an unknown value is null."""
     header = dataclasses.asdict(report.header)
     del header['plan']
     return {
@@ -90,7 +90,8 @@ def data(report: Report) -> dict[str, typing.Any]:
                         'metric': panel.metric.name,
                         'unit': panel.metric.unit,
                         'series': [
-                            dataclasses.asdict(one) for one in panel.series
+                            dataclasses.asdict(series)
+                            for series in panel.series
                         ],
                     }
                     for panel in figure.panels
@@ -100,26 +101,26 @@ def data(report: Report) -> dict[str, typing.Any]:
         ],
         'claims': [
             {
-                'paper': one.claim.paper,
-                'name': one.claim.name,
-                'place': one.claim.place,
-                'figure': one.claim.figure,
-                'claim': one.claim.sentence,
-                'theirs': one.claim.theirs,
-                'note': one.claim.note,
-                'verdict': one.verdict,
-                'why': one.why,
-                'checks': [_check_data(check) for check in one.checks],
+                'paper': judged.claim.paper,
+                'name': judged.claim.name,
+                'place': judged.claim.place,
+                'figure': judged.claim.figure,
+                'claim': judged.claim.sentence,
+                'theirs': judged.claim.theirs,
+                'note': judged.claim.note,
+                'verdict': judged.verdict,
+                'why': judged.why,
+                'checks': [_check_data(check) for check in judged.checks],
             }
-            for one in report.claims
+            for judged in report.claims
         ],
         'problems': [
             {
-                **dataclasses.asdict(one.cell),
-                'repetition': one.repetition,
-                'problem': one.problem or 'no throughput',
+                **dataclasses.asdict(result.cell),
+                'repetition': result.repetition,
+                'problem': result.problem or 'no throughput',
             }
-            for one in report.problems
+            for result in report.problems
         ],
     }
 

@@ -110,9 +110,9 @@ def draw(results: collections.abc.Iterable[cells.Result]) -> list[Figure]:
     in no figure.
     """
     by_cell = {
-        cell: its
-        for cell, its in rules.by_cell(results).items()
-        if any(one.mbps > 0 for one in its.values())
+        cell: repetitions
+        for cell, repetitions in rules.by_cell(results).items()
+        if any(result.mbps > 0 for result in repetitions.values())
     }
     blocking = [
         panel
@@ -201,17 +201,17 @@ def _cache_modes(
         return
     for engine in cells.ENGINES:
         for name in sorted({cell.host_scheduler for cell in chosen}):
-            its = rules.where(
+            of_panel = rules.where(
                 {cell: by_cell[cell] for cell in chosen},
                 engine=engine,
                 host_scheduler=name,
             )
-            if its:
+            if of_panel:
                 yield Panel(
                     _title(THROUGHPUT, 'write', engine, name),
                     'write',
                     THROUGHPUT,
-                    _series(by_cell, THROUGHPUT, its),
+                    _series(by_cell, THROUGHPUT, of_panel),
                 )
 
 
@@ -222,10 +222,10 @@ def _series(
 ) -> tuple[Series, ...]:
     """Return the series of the cells of a panel: bare metal first."""
     groups: dict[cells.Cell, list[cells.Cell]] = collections.defaultdict(list)
-    for cell in sorted(chosen, key=lambda one: one.threads):
+    for cell in sorted(chosen, key=lambda cell: cell.threads):
         groups[dataclasses.replace(cell, servers=0, jobs=0)].append(cell)
     order = sorted(
-        groups, key=lambda one: (cells.SCENARIOS.index(one.scenario), one)
+        groups, key=lambda cell: (cells.SCENARIOS.index(cell.scenario), cell)
     )
     return tuple(
         Series(
@@ -239,11 +239,11 @@ def _series(
     )
 
 
-def _label(one: cells.Cell, others: list[cells.Cell]) -> str:
+def _label(cell: cells.Cell, others: list[cells.Cell]) -> str:
     """Return what a series is, with the settings that tell it apart."""
-    parts = [labels.place(one, numbered=False)]
+    parts = [labels.place(cell, numbered=False)]
     for name, text in _SETTINGS.items():
-        value = getattr(one, name)
+        value = getattr(cell, name)
         if len({getattr(other, name) for other in others} - {''}) > 1 and (
             value != ''
         ):
@@ -256,17 +256,17 @@ def _point(
     metric: Metric,
     threads: int,
 ) -> Point:
-    values = [metric.of(one) for one in results if rules.counts(one)]
+    values = [metric.of(result) for result in results if rules.counts(result)]
     problems = {
-        one.problem or 'no throughput'
-        for one in results
-        if not rules.counts(one)
+        result.problem or 'no throughput'
+        for result in results
+        if not rules.counts(result)
     }
     low = high = None
     if len(values) > 1:
         low, high = stats.interval(values).low, stats.interval(values).high
     mean = statistics.fmean(
-        values or [metric.of(one) for one in results if one.mbps > 0]
+        values or [metric.of(result) for result in results if result.mbps > 0]
     )
     return Point(
         threads, mean, low, high, len(values), tuple(sorted(problems))

@@ -52,7 +52,10 @@ def draw(report: contents.Report) -> str:
             '</head><body>',
             markup.tag('h1', html.escape(title)),
             _head(report),
-            *(_figure(one, report.claims, looks) for one in report.figures),
+            *(
+                _figure(figure, report.claims, looks)
+                for figure in report.figures
+            ),
             _problems(report.problems),
             _papers(),
             '</body></html>\n',
@@ -67,7 +70,7 @@ def _head(report: contents.Report) -> str:
         parts.append(
             _paragraph(contents.EMULATED, class_='banner', role='note')
         )
-    verdicts = collections.Counter(one.verdict for one in report.claims)
+    verdicts = collections.Counter(judged.verdict for judged in report.claims)
     parts.append(
         markup.tag(
             'p',
@@ -141,13 +144,17 @@ def _figure(
     ]
     if figure.panels:
         parts.append(_legend(figure, looks))
-        parts += [_row(its, looks) for its in _rows(figure.panels)]
+        parts += [_row(panels, looks) for panels in _rows(figure.panels)]
     else:
         parts.append(_paragraph('Not measured.', class_='nothing'))
-    its_claims = [one for one in claims if one.claim.figure == figure.name]
-    if its_claims:
+    figure_claims = [
+        judged for judged in claims if judged.claim.figure == figure.name
+    ]
+    if figure_claims:
         parts.append(
-            markup.tag('ul', ''.join(map(_claim, its_claims)), class_='claims')
+            markup.tag(
+                'ul', ''.join(map(_claim, figure_claims)), class_='claims'
+            )
         )
     return markup.tag('section', '\n'.join(parts), data_figure=figure.name)
 
@@ -213,7 +220,8 @@ def _table(panel: figures.Panel) -> str:
         'Problem',
     )
     head = ''.join(
-        markup.tag('th', html.escape(one), scope='col') for one in columns
+        markup.tag('th', html.escape(column), scope='col')
+        for column in columns
     )
     rows = [
         (
@@ -246,14 +254,14 @@ def _table(panel: figures.Panel) -> str:
 def _table_row(values: collections.abc.Iterable[object]) -> str:
     return markup.tag(
         'tr',
-        ''.join(markup.tag('td', html.escape(str(one))) for one in values),
+        ''.join(markup.tag('td', html.escape(str(value))) for value in values),
     )
 
 
-def _claim(one: judging.Judged) -> str:
-    claim = one.claim
+def _claim(judged: judging.Judged) -> str:
+    claim = judged.claim
     parts = [
-        _badge(one.verdict, one.verdict),
+        _badge(judged.verdict, judged.verdict),
         ' ',
         markup.tag('strong', html.escape(claim.sentence)),
         _paragraph(
@@ -265,13 +273,13 @@ def _claim(one: judging.Judged) -> str:
         _paragraph(
             f'{_SIGNS[check.verdict]} {check_text(check)}', class_='ours'
         )
-        for check in one.checks
+        for check in judged.checks
         if check.cells
     ]
-    notes = [claim.note, f'Not measured: {one.why}.' if one.why else '']
+    notes = [claim.note, f'Not measured: {judged.why}.' if judged.why else '']
     if note := ' '.join(filter(None, notes)):
         parts.append(_paragraph(note, class_='note'))
-    return markup.tag('li', ''.join(parts), data_verdict=one.verdict)
+    return markup.tag('li', ''.join(parts), data_verdict=judged.verdict)
 
 
 def check_text(check: rules.Check) -> str:
@@ -294,12 +302,12 @@ def check_text(check: rules.Check) -> str:
     )
 
 
-def _problems(found: list[cells.Result]) -> str:
-    if not found:
+def _problems(failed: list[cells.Result]) -> str:
+    if not failed:
         return ''
     counted = collections.Counter(
-        (labels.cell(one.cell), one.problem or 'no throughput')
-        for one in found
+        (labels.cell(result.cell), result.problem or 'no throughput')
+        for result in failed
     )
     items = ''.join(
         markup.tag(
@@ -313,7 +321,7 @@ def _problems(found: list[cells.Result]) -> str:
     )
     return markup.tag(
         'section',
-        markup.tag('h2', f'{len(found)} results that do not count')
+        markup.tag('h2', f'{len(failed)} results that do not count')
         + markup.tag(
             'details',
             markup.tag('summary', f'{len(counted)} cells')

@@ -116,7 +116,7 @@ def plot(panel: figures.Panel, looks: Styles, top: float) -> str:
     :param top: the highest value that the axis has room for.
     """
     threads = sorted(
-        {point.threads for one in panel.series for point in one.points}
+        {point.threads for series in panel.series for point in series.points}
     )
     marks = ticks(panel.metric.most or top)
     scale = _Scale(threads, marks[-1])
@@ -125,8 +125,10 @@ def plot(panel: figures.Panel, looks: Styles, top: float) -> str:
         markup.tag('title', html.escape(panel.title)),
         *_axes(panel, scale, threads, marks),
         *itertools.chain.from_iterable(
-            _line(one, scale, looks[one.label], _DODGE * (place - middle))
-            for place, one in enumerate(panel.series)
+            _line(
+                series, scale, looks[series.label], _DODGE * (place - middle)
+            )
+            for place, series in enumerate(panel.series)
         ),
     ]
     return markup.tag(
@@ -219,8 +221,9 @@ def _line(
         yield _tag(
             'polyline',
             points=' '.join(
-                f'{scale.x(one.threads) + shift:.1f},{scale.y(one.mean):.1f}'
-                for one in counted
+                f'{scale.x(point.threads) + shift:.1f},'
+                f'{scale.y(point.mean):.1f}'
+                for point in counted
             ),
             fill='none',
             **_stroke(look),

@@ -107,64 +107,64 @@ class Analysis:
 
 
 def analyse(
-    found: collections.abc.Sequence[samples.Sample],
-    wanted: collections.abc.Sequence[str] = (),
+    runs: collections.abc.Sequence[samples.Sample],
+    counter_names: collections.abc.Sequence[str] = (),
 ) -> Analysis:
-    """Return what runs tell.
+    """Analyse runs.
 
-    :param wanted: the counters of the regression, by default those of
+    :param counter_names: those of the regression, by default those of
         ``DEFAULT`` that are not the same in all runs.
-    :raises SizingError: there are no runs, or none has a wanted counter.
+    :raises SizingError: there are no runs, or none has one of these counters.
     """
-    if not found:
+    if not runs:
         raise exception.SizingError('the file has no runs')
-    sizes = _sizes(found)
-    rows = [values(sample, sizes[_data(sample)]) for sample in found]
-    known = {name for row in rows for name in row}
-    for name in wanted:
-        if name not in known:
+    sizes = _sizes(runs)
+    rows = [values(sample, sizes[_data(sample)]) for sample in runs]
+    measured = {name for row in rows for name in row}
+    for name in counter_names:
+        if name not in measured:
             raise exception.SizingError(
                 f'--counters {name}: the runs have only '
-                f'{", ".join(sorted(known))}'
+                f'{", ".join(sorted(measured))}'
             )
-    left_out = dict(_left_out(found, rows, wanted or DEFAULT))
-    names = [name for name in wanted or DEFAULT if name not in left_out]
-    together, problem = _fit(names, rows, found)
+    left_out = dict(_left_out(runs, rows, counter_names or DEFAULT))
+    names = [name for name in counter_names or DEFAULT if name not in left_out]
+    together, problem = _fit(names, rows, runs)
     return Analysis(
-        runs=len(found),
+        runs=len(runs),
         together=together,
         problem=problem,
         left_out=left_out,
-        alone=tuple(_alone(found)),
-        experiments=tuple(_experiments(found)),
-        memory=tuple(_memory(found)),
+        alone=tuple(_alone(runs)),
+        experiments=tuple(_experiments(runs)),
+        memory=tuple(_memory(runs)),
     )
 
 
 def values(sample: samples.Sample, data_bytes: int | None) -> dict[str, float]:
-    """Return what the running time of a run may depend on, by name.
+    """Return the possible causes of the running time of a run, by name.
 
-    :param data_bytes: of its data, None if the load did not tell it.
+    :param data_bytes: the size of its data, None if it is not known.
     """
-    found = {
+    by_name = {
         VCPUS: sample.vcpus,
         MEMORY: sample.memory_bytes / advice.GIB,
         **sample.counters,
     }
     if data_bytes is not None:
-        found[DATA] = data_bytes / advice.GIB
-    return found
+        by_name[DATA] = data_bytes / advice.GIB
+    return by_name
 
 
 def _left_out(
-    found: collections.abc.Sequence[samples.Sample],
+    runs: collections.abc.Sequence[samples.Sample],
     rows: collections.abc.Sequence[dict[str, float]],
     names: collections.abc.Iterable[str],
 ) -> collections.abc.Iterator[tuple[str, str]]:
     for name in names:
         without = [
             sample
-            for sample, row in zip(found, rows, strict=True)
+            for sample, row in zip(runs, rows, strict=True)
             if name not in row
         ]
         if without:
@@ -177,35 +177,37 @@ def _left_out(
 def _fit(
     names: collections.abc.Sequence[str],
     rows: collections.abc.Sequence[dict[str, float]],
-    found: collections.abc.Sequence[samples.Sample],
+    runs: collections.abc.Sequence[samples.Sample],
 ) -> tuple[regression.Fit | None, str]:
     counts = {name: [row[name] for row in rows] for name in names}
     try:
-        return regression.fit(counts, [one.seconds for one in found]), ''
+        return regression.fit(counts, [sample.seconds for sample in runs]), ''
     except exception.SizingError as error:
         return None, str(error)
 
 
 def _alone(
-    found: collections.abc.Iterable[samples.Sample],
+    runs: collections.abc.Iterable[samples.Sample],
 ) -> collections.abc.Iterator[Alone]:
     by_data = collections.defaultdict(list)
-    for sample in found:
+    for sample in runs:
         # P1 pinned no run of its regressions
         if sample.vcpus_are != samples.PINNED:
             by_data[_data(sample)].append(sample)
     for group in by_data.values():
         for name in OF_P1:
-            having = [one for one in group if name in one.counters]
-            if having:
-                yield _alone_on(name, having)
+            with_counter = [
+                sample for sample in group if name in sample.counters
+            ]
+            if with_counter:
+                yield _alone_on(name, with_counter)
 
 
 def _alone_on(
     name: str, group: collections.abc.Sequence[samples.Sample]
 ) -> Alone:
     (size,) = _sizes(group).values()
-    fit, problem = _fit([name], [one.counters for one in group], group)
+    fit, problem = _fit([name], [sample.counters for sample in group], group)
     operation = _operation(group)
     share = (
         fit.coefficients[0].seconds / operation if fit and operation else None
@@ -215,10 +217,10 @@ def _alone_on(
 
 
 def _experiments(
-    found: collections.abc.Iterable[samples.Sample],
+    runs: collections.abc.Iterable[samples.Sample],
 ) -> collections.abc.Iterator[Experiment]:
     groups = collections.defaultdict(list)
-    for sample in found:
+    for sample in runs:
         if sample.block is not None:
             load = str(sample.load.get('workload', ''))
             # blocks of a server that was resized, or of other operations, are
@@ -273,25 +275,25 @@ def _blocks(
 
 
 def _memory(
-    found: collections.abc.Sequence[samples.Sample],
+    runs: collections.abc.Sequence[samples.Sample],
 ) -> collections.abc.Iterator[advice.Advice]:
-    sizes = _sizes(found)
-    pairs = {(one.memory_bytes, sizes[_data(one)]) for one in found}
-    known = [(memory, data) for memory, data in pairs if data is not None]
-    for memory, data in sorted(known):
+    sizes = _sizes(runs)
+    pairs = {(sample.memory_bytes, sizes[_data(sample)]) for sample in runs}
+    with_data = [(memory, data) for memory, data in pairs if data is not None]
+    for memory, data in sorted(with_data):
         yield advice.by_data(memory, data)
 
 
 def _sizes(
-    found: collections.abc.Iterable[samples.Sample],
+    runs: collections.abc.Iterable[samples.Sample],
 ) -> dict[int, int | None]:
     """Return the largest size in bytes of each data, by ``_data``."""
     sizes = collections.defaultdict(list)
-    for sample in found:
+    for sample in runs:
         sizes[_data(sample)].append(sample.data_bytes)
     return {
-        data: max((one for one in all_ if one is not None), default=None)
-        for data, all_ in sizes.items()
+        data: max((size for size in of_data if size is not None), default=None)
+        for data, of_data in sizes.items()
     }
 
 
@@ -309,8 +311,8 @@ def _operation(
     group: collections.abc.Sequence[samples.Sample],
 ) -> float | None:
     """Return the mean time of an operation in seconds, None if not known."""
-    counts = [one.operations for one in group]
-    known = [count for count in counts if count]
-    if len(known) < len(counts):
+    counts = [sample.operations for sample in group]
+    reported = [count for count in counts if count]
+    if len(reported) < len(counts):
         return None
-    return sum(one.seconds for one in group) / sum(known)
+    return sum(sample.seconds for sample in group) / sum(reported)

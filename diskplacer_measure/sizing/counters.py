@@ -112,7 +112,7 @@ def read(uri: str, server: str, proc: str = '/proc') -> Reading:
         raise exception.SizingError(
             'the counters of servers need libvirt-python'
         )
-    wanted = (
+    groups = (
         libvirt.VIR_DOMAIN_STATS_BLOCK
         | libvirt.VIR_DOMAIN_STATS_CPU_TOTAL
         | libvirt.VIR_DOMAIN_STATS_BALLOON
@@ -129,7 +129,7 @@ def read(uri: str, server: str, proc: str = '/proc') -> Reading:
         run = domain.ID()
         if run < 0:
             raise _not_running(server)
-        ((_, stats),) = connection.domainListGetStats([domain], wanted)
+        ((_, stats),) = connection.domainListGetStats([domain], groups)
     try:
         moved: int | str = vcpu_threads.migrations(server, proc)
     except (exception.SizingError, OSError) as error:
@@ -142,10 +142,10 @@ def parse(
 ) -> Reading:
     """Return a reading of libvirt's statistics.
 
-    :param migrations: of the vCPUs' threads, or why they are not known.
+    :param migrations: those of the vCPUs' threads, or the reason without.
     :raises SizingError: libvirt does not tell the size of the server.
     """
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     missing = {}
     guest = guest_counters.parse(stats)
     vcpus, memory = stats.get('vcpu.current'), guest.resources.memory_bytes
@@ -160,35 +160,37 @@ def parse(
             if f'vcpu.{number}.{key}' in stats
         ]
         if len(values) >= vcpus:
-            found[name] = sum(values) / 1e9
+            counters[name] = sum(values) / 1e9
         else:
             missing[name] = _NO_DELAY
     if isinstance(migrations, str):
         missing[MIGRATIONS] = migrations
     else:
-        found[MIGRATIONS] = migrations
+        counters[MIGRATIONS] = migrations
     for name in _PERF:
-        _put(found, missing, name, stats.get(f'perf.{name}'), _NO_PERF)
+        _put(counters, missing, name, stats.get(f'perf.{name}'), _NO_PERF)
     for name, column in _OF_DISKS.items():
-        values = [counters[column] for counters in guest.disks.values()]
-        _put(found, missing, name, sum(values) if values else None, _NO_DISKS)
+        values = [disk[column] for disk in guest.disks.values()]
+        _put(
+            counters, missing, name, sum(values) if values else None, _NO_DISKS
+        )
     faults = stats.get('balloon.major_fault')
-    _put(found, missing, MAJOR_FAULTS, faults, _NO_BALLOON)
+    _put(counters, missing, MAJOR_FAULTS, faults, _NO_BALLOON)
     used = guest.resources.memory_used_bytes
-    _put(found, missing, MEMORY_USED_BYTES, used, _NO_BALLOON)
+    _put(counters, missing, MEMORY_USED_BYTES, used, _NO_BALLOON)
     for name, key in (
         (MEMORY_UNUSED_BYTES, 'balloon.unused'),
         (MEMORY_RSS_BYTES, 'balloon.rss'),
     ):
         size = stats.get(key)
         size = None if size is None else size * _KIB
-        _put(found, missing, name, size, _NO_BALLOON)
+        _put(counters, missing, name, size, _NO_BALLOON)
     return Reading(
         server=server,
         run=run,
         vcpus=vcpus,
         memory_bytes=memory,
-        counters=found,
+        counters=counters,
         missing=missing,
         reported=stats.get('balloon.last-update'),
     )
@@ -197,7 +199,7 @@ def parse(
 def between(
     before: Reading, after: Reading
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Return what was counted from one reading to the other, and what not.
+    """Return the changes from one reading to the other, and missing counters.
 
     Sizes are those of the later reading.
 
@@ -215,22 +217,22 @@ def between(
                 f'{then} to {now}'
             )
     missing = {**before.missing, **after.missing}
-    found = {}
+    changes = {}
     for name, value in after.counters.items():
         if name in SIZES:
-            found[name] = value
+            changes[name] = value
         elif name == MAJOR_FAULTS and before.reported == after.reported:
             missing[name] = _NO_REPORT
         elif name in before.counters:
-            found[name] = value - before.counters[name]
-            if found[name] < 0:
-                del found[name]
+            changes[name] = value - before.counters[name]
+            if changes[name] < 0:
+                del changes[name]
                 missing[name] = 'it was reset during the run'
-    return found, missing
+    return changes, missing
 
 
 def _put(
-    found: dict[str, float],
+    counters: dict[str, float],
     missing: dict[str, str],
     name: str,
     value: float | None,
@@ -239,7 +241,7 @@ def _put(
     if value is None:
         missing[name] = reason
     else:
-        found[name] = value
+        counters[name] = value
 
 
 def _not_running(server: str) -> exception.SizingError:

@@ -91,8 +91,10 @@ def cost(blocks: collections.abc.Sequence[Block]) -> Cost:
             f'{len(blocks)} blocks of a pinned and a floating run: at least '
             f'{_LEAST_BLOCKS} are needed'
         )
-    times = [one.floating_seconds - one.pinned_seconds for one in blocks]
-    moves = [one.floating_migrations - one.pinned_migrations for one in blocks]
+    times = [block.floating_seconds - block.pinned_seconds for block in blocks]
+    moves = [
+        block.floating_migrations - block.pinned_migrations for block in blocks
+    ]
     seconds = _estimate(times, regression.CONFIDENCE)
     wide = _estimate(times, _VERDICT_CONFIDENCE)
     migrations = _estimate(moves, regression.CONFIDENCE)
@@ -111,8 +113,8 @@ def cost(blocks: collections.abc.Sequence[Block]) -> Cost:
 
 
 def _estimate(values: stats.Values, confidence: float) -> Estimate:
-    found = stats.interval(values, confidence)
-    return Estimate(found.mean, found.low, found.high)
+    interval = stats.interval(values, confidence)
+    return Estimate(interval.mean, interval.low, interval.high)
 
 
 def _verdict(seconds: Estimate, told_apart: bool) -> str:

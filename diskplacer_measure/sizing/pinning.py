@@ -41,13 +41,13 @@ _AFFINITY = f'metadata/{{{numa_pinning.NAMESPACE}}}affinity'
 
 def check(
     server: libvirt_servers.Server,
-    wanted: cpus.Cpus,
+    cpu_set: cpus.Cpus,
     host: cpus.HostCpus,
     config: cpus.NovaCpuSets,
 ) -> None:
     """Check that the vCPUs of a server may be moved among some CPUs.
 
-    :param wanted: the CPUs of ``--pin``.
+    :param cpu_set: the CPUs of ``--pin``.
     :raises SizingError: something else pins the server, or there are too few
         CPUs, or some that the server may not use.
     """
@@ -66,14 +66,14 @@ def check(
     confined = root.find('vcpu[@cpuset]')
     if confined is not None:
         allowed &= cpus.parse(confined.get('cpuset', ''))
-    text = f'--pin {cpus.render(wanted)}'
-    if not wanted <= allowed:
+    text = f'--pin {cpus.render(cpu_set)}'
+    if not cpu_set <= allowed:
         raise exception.SizingError(
             f'{text}: server {server.uuid} may use CPUs '
             f'{cpus.render(allowed)} only'
         )
     vcpus = int(root.findtext('vcpu') or 0)
-    if len(wanted) < vcpus:
+    if len(cpu_set) < vcpus:
         raise exception.SizingError(
             f'{text}: server {server.uuid} has {vcpus} vCPUs and needs as '
             'many CPUs, or the pinned vCPUs would wait for each other'
@@ -83,10 +83,10 @@ def check(
 class Pins:
     """The CPUs of a server's vCPUs, while an experiment lasts."""
 
-    def __init__(self, uri: str, server: str, wanted: cpus.Cpus) -> None:
+    def __init__(self, uri: str, server: str, cpu_set: cpus.Cpus) -> None:
         self._uri = uri
         self._server = server
-        self._wanted = sorted(wanted)
+        self._cpus = sorted(cpu_set)
 
     def apply(self, vcpus_are: str) -> None:
         """Pin each vCPU to a CPU of its own, or let all of them use all.
@@ -96,15 +96,15 @@ class Pins:
         """
         with _domain(self._uri, self._server) as (libvirt, domain):
             for number in range(len(_read(libvirt, domain))):
-                used = self._wanted
+                used = self._cpus
                 if vcpus_are == samples.PINNED:
-                    used = [self._wanted[number]]
+                    used = [self._cpus[number]]
                 _write(libvirt, domain, number, frozenset(used))
 
 
 @contextlib.contextmanager
 def changed(
-    conf: cfg.ConfigOpts, server: str, wanted: cpus.Cpus
+    conf: cfg.ConfigOpts, server: str, cpu_set: cpus.Cpus
 ) -> collections.abc.Iterator[Pins]:
     """Yield the pins of a server, and restore its CPUs at the end.
 
@@ -123,7 +123,7 @@ def changed(
             values[str(number)] = cpus.render(used)
     saved.save(server, saved_settings.DeviceSettings('', '', values))
     try:
-        yield Pins(uri, server, wanted)
+        yield Pins(uri, server, cpu_set)
     finally:
         saved.restore(server)
 
@@ -164,8 +164,8 @@ def _domain(
 def _read(libvirt: typing.Any, domain: typing.Any) -> list[cpus.Cpus]:
     """Return the CPUs that each vCPU may use."""
     return [
-        frozenset(cpu for cpu, allowed in enumerate(one) if allowed)
-        for one in domain.vcpuPinInfo(libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        frozenset(cpu for cpu, allowed in enumerate(mask) if allowed)
+        for mask in domain.vcpuPinInfo(libvirt.VIR_DOMAIN_AFFECT_LIVE)
     ]
 
 

@@ -114,19 +114,19 @@ def fit(
             f'the counters {", ".join(names)} determine each other (condition '
             f'number {condition:.1e}): leave some out'
         )
-    found, *_ = numpy.linalg.lstsq(scaled, centred, rcond=None)
-    residuals = centred - scaled @ found
+    solution, *_ = numpy.linalg.lstsq(scaled, centred, rcond=None)
+    residuals = centred - scaled @ solution
     freedom = runs - len(names) - 1
     unexplained = float(residuals @ residuals)
     variances = numpy.diag(numpy.linalg.inv(scaled.T @ scaled))
-    slopes = found / norms
+    slopes = solution / norms
     halves = (
         stats.student_t(CONFIDENCE, freedom)
         * numpy.sqrt(unexplained / freedom * variances)
         / norms
     )
     # what leaving the counter out would leave unexplained in addition
-    added = found**2 / variances
+    added = solution**2 / variances
     return Fit(
         runs=runs,
         intercept=float(times.mean() - slopes @ x.mean(axis=0)),
@@ -146,7 +146,7 @@ def fit(
         r2=1 - unexplained / float(centred @ centred),
         condition=condition,
         problems=tuple(
-            _problems(scaled, residuals, scaled @ found, condition)
+            _problems(scaled, residuals, scaled @ solution, condition)
         ),
     )
 

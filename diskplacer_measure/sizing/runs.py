@@ -58,18 +58,19 @@ def plan(
     """
     if not in_blocks:
         return [Run()] * count
-    found = []
+    runs = []
     for block in range(first, first + count):
         kinds = [samples.PINNED, samples.FLOATING]
         source.shuffle(kinds)
-        found += [Run(block, kind) for kind in kinds]
-    return found
+        runs += [Run(block, kind) for kind in kinds]
+    return runs
 
 
 def next_block(made: collections.abc.Iterable[samples.Sample]) -> int:
     """Return a number that no block of a file has."""
     return 1 + max(
-        (one.block for one in made if one.block is not None), default=0
+        (sample.block for sample in made if sample.block is not None),
+        default=0,
     )
 
 
@@ -105,20 +106,20 @@ def execute(command: collections.abc.Sequence[str]) -> Done:
 
     :raises SizingError: it cannot be run, or fails.
     """
-    begun = time.perf_counter()
+    started = time.perf_counter()
     try:
-        done = subprocess.run(  # noqa: S603
+        finished = subprocess.run(  # noqa: S603
             command, stdout=subprocess.PIPE, text=True, check=False
         )
     except OSError as error:
         raise exception.SizingError(
             f'{command[0]}: {error.strerror}'
         ) from error
-    if done.returncode:
+    if finished.returncode:
         raise exception.SizingError(
-            f'{" ".join(command)}: ended with {done.returncode}'
+            f'{" ".join(command)}: ended with {finished.returncode}'
         )
-    return parse(done.stdout, time.perf_counter() - begun)
+    return parse(finished.stdout, time.perf_counter() - started)
 
 
 def parse(text: str, seconds: float) -> Done:

@@ -55,14 +55,14 @@ class Sample:
     @property
     def data_bytes(self) -> int | None:
         """The size of the load's data set, None if it is not known."""
-        found = self.load.get('data_bytes')
-        return found if isinstance(found, int) else None
+        size = self.load.get('data_bytes')
+        return size if isinstance(size, int) else None
 
     @property
     def operations(self) -> int | None:
         """The number of operations of the load, None if it is not known."""
-        found = self.load.get('operations')
-        return found if isinstance(found, int) and found > 0 else None
+        count = self.load.get('operations')
+        return count if isinstance(count, int) and count > 0 else None
 
 
 def append(path: str, sample: Sample) -> None:
@@ -91,13 +91,13 @@ def read(path: str) -> list[Sample]:
     :raises DiskPlacerError: the file cannot be read, or a line is no run; the
         message names the line.
     """
-    found = []
+    entries = []
     for number, line in enumerate(json_lines.read(path), 1):
         with json_lines.line(path, number):
             sample = json_lines.parse(line, Sample, version=VERSION)
             _check(sample)
-        found.append(sample)
-    return found
+        entries.append(sample)
+    return entries
 
 
 def _check(sample: Sample) -> None:

@@ -37,7 +37,7 @@ def migrations(server: str, proc: str = '/proc') -> int:
     :param server: UUID.
     :raises SizingError: there is no such process, or the kernel does not say.
     """
-    found = []
+    counts = []
     for task in glob.glob(os.path.join(_process(server, proc), 'task/*')):
         # threads come and go
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -47,13 +47,13 @@ def migrations(server: str, proc: str = '/proc') -> int:
                     raise exception.SizingError(
                         f'{task}/sched has no se.nr_migrations'
                     )
-                found.append(int(match[1]))
-    if not found:
+                counts.append(int(match[1]))
+    if not counts:
         raise exception.SizingError(
             f'no vCPU threads of server {server} with a file sched in {proc}: '
             'the kernel may be built without CONFIG_SCHED_DEBUG'
         )
-    return sum(found)
+    return sum(counts)
 
 
 def _process(server: str, proc: str) -> str:

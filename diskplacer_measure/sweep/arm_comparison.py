@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which of several arms, such as schedulers or flavors, was the best.
+"""Compares arms, such as schedulers or flavors, with the best of them.
 
 Arms are measured in turn, repetition by repetition, under the same loads.
 """
@@ -27,7 +27,7 @@ MARGIN = 0.01
 
 
 class Load(typing.Protocol):
-    """What fio does: an engine, and a number of threads."""
+    """The load of fio: an engine, and a number of threads."""
 
     @property
     def engine(self) -> str: ...
@@ -46,8 +46,8 @@ Values = collections.abc.Mapping[str, list[float]]
 class Workload:
     """The loads that a profile is for.
 
-    ``jobs`` is the least number of threads. ``jobs_are_chosen`` tells that it
-    is up to the operator, as the number of parallel tasks in a server is.
+    ``jobs`` is the least number of threads. With ``jobs_are_chosen`` it is
+    up to the operator, as the number of parallel tasks in a server is.
     """
 
     engines: tuple[str, ...]
@@ -55,11 +55,11 @@ class Workload:
     jobs_are_chosen: bool = False
 
     def of(self, loads: collections.abc.Iterable[_Load]) -> list[_Load]:
-        """Return those loads that are like it."""
+        """Return the loads that are like the workload."""
         return [load for load in loads if self.includes(load)]
 
     def includes(self, load: Load) -> bool:
-        """Whether a load is like it."""
+        """Return whether a load is like the workload."""
         return load.engine in self.engines and load.jobs >= self.jobs
 
 
@@ -74,7 +74,7 @@ WORKLOADS = {
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """How an arm compares with the best one.
+    """The comparison of an arm with the best one.
 
     ``low`` and ``high`` are the ends of the 95 % confidence interval of
     ``ratio``, what it gave by what the best gave. ``lowest`` is that ratio of
@@ -91,7 +91,7 @@ class Verdict:
 
     @property
     def was_best(self) -> bool:
-        """Say that it is not shown to be behind the best by MARGIN."""
+        """True if it is not shown to be behind the best by MARGIN."""
         return self.high >= 1 - MARGIN
 
     @property
@@ -120,7 +120,7 @@ def scores(rows: collections.abc.Sequence[Values]) -> dict[str, list[float]]:
 def judge(arm: str, values: Values) -> Verdict:
     """Compare an arm with all of them, repetition by repetition."""
     ordered = sorted(
-        values, key=lambda one: statistics.geometric_mean(values[one])
+        values, key=lambda name: statistics.geometric_mean(values[name])
     )
     worst, best = ordered[0], ordered[-1]
     lowest, _, _ = stats.ratio(values[worst], values[best])
@@ -133,4 +133,6 @@ def preferred(
     arms: collections.abc.Collection[str],
 ) -> str | None:
     """Return the first of a profile's schedulers that was measured."""
-    return next((one for one in schedulers if one in arms), None)
+    return next(
+        (scheduler for scheduler in schedulers if scheduler in arms), None
+    )

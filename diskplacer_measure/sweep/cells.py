@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The cells of a sweep: what one measurement sets, and what it finds."""
+"""The cells of a sweep: the settings and the result of a measurement."""
 
 import dataclasses
 
@@ -78,7 +78,7 @@ class Result:
 
     ``cpu`` has the shares of all processor time where fio ran (user, system,
     idle, iowait, steal; the mean over servers), ``host_cpu`` the same of the
-    host. ``problem`` says why the result does not count, '' if it does.
+    host. ``problem`` is the reason that the result does not count, or ''.
     """
 
     cell: Cell

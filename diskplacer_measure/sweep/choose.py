@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which shapes and settings of servers are best for a workload.
+"""Chooses the best shapes and settings of servers for a workload.
 
 Candidates are compared under the loads that all of them were measured under:
 their score is the geometric mean of the throughput, so that each load counts
@@ -37,13 +37,13 @@ from diskplacer_measure.sweep import cells
 from diskplacer_measure.sweep import labels
 from diskplacer_measure.sweep import rules
 
-#: Whose throughput is maximised: that of one server, or of the host, which
-#: has one server or several.
+#: The throughput to maximise: that of one server, or of the host, which has
+#: one server or several.
 OBJECTIVES = {'server': 'a server alone', 'host': 'the whole host'}
 
 _CONFIDENCE = 0.95
 
-# Repetitions that a candidate needs under each load: one tells of no spread.
+# Repetitions that a candidate needs under each load: one has no spread.
 _REPETITIONS = 2
 
 
@@ -51,8 +51,8 @@ _REPETITIONS = 2
 class Candidate:
     """A candidate: the shape and the settings of servers.
 
-    ``several`` tells of a thread in each of several servers, otherwise all
-    threads are in one. ``jobs`` is 0 if the load says how many they are.
+    With ``several`` there is a thread in each of several servers, otherwise
+    all threads are in one. ``jobs`` is 0 if the load has their number.
     """
 
     several: bool
@@ -84,7 +84,7 @@ class Candidate:
 
 
 class Load(typing.NamedTuple):
-    """What all threads together do; ``jobs`` is 0 if it is chosen."""
+    """The load of all threads together; ``jobs`` is 0 if it is chosen."""
 
     engine: str
     operation: str
@@ -107,7 +107,7 @@ class Compared:
 
     @property
     def excluded(self) -> bool:
-        """Whether it is shown to be behind the highest by MARGIN."""
+        """True if it is shown to be behind the highest by MARGIN."""
         return self.high < 1 - arm_comparison.MARGIN
 
 
@@ -127,16 +127,18 @@ class Choice:
 
     @property
     def chosen(self) -> list[Compared]:
-        """Those not told apart from the highest, and itself."""
-        return [one for one in self.compared if not one.excluded]
+        """The highest, and those that are not shown to be worse."""
+        return [
+            candidate for candidate in self.compared if not candidate.excluded
+        ]
 
     @property
     def excluded(self) -> list[Compared]:
-        return [one for one in self.compared if one.excluded]
+        return [candidate for candidate in self.compared if candidate.excluded]
 
     @property
     def claims_optimum(self) -> bool:
-        """Whether something is told apart from the highest."""
+        """True if a candidate is shown to be worse than the highest."""
         return bool(self.excluded)
 
 
@@ -160,7 +162,7 @@ def choose(
         candidate: _scores(table[candidate], loads) for candidate in candidates
     }
     compared = _compare(scores)
-    left_out = sorted(table.keys() - {one.candidate for one in compared})
+    left_out = sorted(table.keys() - {score.candidate for score in compared})
     return Choice(
         workload, objective, tuple(loads), tuple(compared), tuple(left_out)
     )
@@ -175,11 +177,11 @@ def _table(
     scenarios = ('server',) if objective == 'server' else ('server', 'servers')
     table: _Table = {}
     of_several = set()
-    for one in results:
-        cell = one.cell
+    for result in results:
+        cell = result.cell
         load = Load(cell.engine, cell.operation, cell.threads, cell.depth)
         if (
-            not rules.counts(one)
+            not rules.counts(result)
             or cell.scenario not in scenarios
             or not workload.includes(load)
         ):
@@ -187,47 +189,57 @@ def _table(
         if workload.jobs_are_chosen:
             load = load._replace(jobs=0)
         candidate = Candidate.of(cell, workload.jobs_are_chosen)
-        its = table.setdefault(candidate, {}).setdefault(load, {})
-        its[one.repetition] = one.mbps
+        values = table.setdefault(candidate, {}).setdefault(load, {})
+        values[result.repetition] = result.mbps
         if candidate.several:
             of_several.add(load)
     if objective == 'server':
         return table
-    # what was measured of one server only tells nothing of several
+    # loads of one server only do not show what several would do
     return {
         candidate: kept
-        for candidate, its in table.items()
-        if (kept := {key: its[key] for key in its if key in of_several})
+        for candidate, by_load in table.items()
+        if (
+            kept := {
+                load: values
+                for load, values in by_load.items()
+                if load in of_several
+            }
+        )
     }
 
 
 def _comparable(table: _Table) -> tuple[list[Candidate], list[Load]]:
     """Return the most candidates with a load in common, and these loads."""
     covered: dict[Load, set[Candidate]] = collections.defaultdict(set)
-    for candidate, its in table.items():
-        for load, values in its.items():
+    for candidate, by_load in table.items():
+        for load, values in by_load.items():
             if len(values) >= _REPETITIONS:
                 covered[load].add(candidate)
 
     def loads_of(candidates: set[Candidate]) -> list[Load]:
-        return sorted(one for one in covered if covered[one] >= candidates)
+        return sorted(
+            load
+            for load, covering in covered.items()
+            if covering >= candidates
+        )
 
     best = max(
         covered.values(),
-        key=lambda one: (len(one), len(loads_of(one))),
+        key=lambda covering: (len(covering), len(loads_of(covering))),
         default=set(),
     )
     return sorted(best), loads_of(best)
 
 
 def _scores(
-    its: dict[Load, dict[int, float]], loads: list[Load]
+    by_load: dict[Load, dict[int, float]], loads: list[Load]
 ) -> dict[int, float]:
     """Return, by repetition, the logarithm of the mean over all loads."""
-    complete = set.intersection(*(set(its[load]) for load in loads))
+    complete = set.intersection(*(set(by_load[load]) for load in loads))
     return {
         repetition: statistics.fmean(
-            math.log(its[load][repetition]) for load in loads
+            math.log(by_load[load][repetition]) for load in loads
         )
         for repetition in sorted(complete)
     }
@@ -238,9 +250,9 @@ def _compare(
 ) -> list[Compared]:
     """Return candidates by their means after the repetitions' effects."""
     scores = {
-        candidate: its
-        for candidate, its in scores.items()
-        if len(its) >= _REPETITIONS
+        candidate: values
+        for candidate, values in scores.items()
+        if len(values) >= _REPETITIONS
     }
     if len(scores) < 2:
         return []
@@ -250,7 +262,7 @@ def _compare(
     best = int(numpy.argmax(means))
     pairs = math.comb(len(scores), 2)
     t = stats.student_t(1 - (1 - _CONFIDENCE) / pairs, freedom)
-    found = []
+    compared = []
     for place, candidate in enumerate(scores):
         error = math.sqrt(
             max(
@@ -261,7 +273,7 @@ def _compare(
             )
         )
         log = float(means[place] - means[best])
-        found.append(
+        compared.append(
             Compared(
                 candidate,
                 math.exp(means[place]),
@@ -270,7 +282,7 @@ def _compare(
                 math.exp(log + t * error),
             )
         )
-    return sorted(found, key=lambda one: -one.mbps)
+    return sorted(compared, key=lambda score: -score.mbps)
 
 
 def _effects(
@@ -279,10 +291,10 @@ def _effects(
     """Fit means of rows and effects of repetitions by least squares.
 
     :returns: the means, in a typical repetition, their covariance, and the
-        degrees of freedom of what is left; 0 if that tells no spread, or if
+        degrees of freedom of the residuals; 0 if these have no spread, or if
         no repetition connects some rows with the others.
     """
-    repetitions = sorted({one for row in rows for one in row})
+    repetitions = sorted({repetition for row in rows for repetition in row})
     cells_ = [
         (place, repetition, value)
         for place, row in enumerate(rows)
@@ -298,16 +310,16 @@ def _effects(
             design[line, len(rows) + position] = 1
         else:
             design[line, len(rows) :] = -1
-    found, _, rank, _ = numpy.linalg.lstsq(design, values, rcond=None)
+    fitted, _, rank, _ = numpy.linalg.lstsq(design, values, rcond=None)
     connected = rank == design.shape[1]
     freedom = len(cells_) - int(rank) if connected else 0
-    left = values - design @ found
-    variance = float(left @ left) / max(freedom, 1)
+    residuals = values - design @ fitted
+    variance = float(residuals @ residuals) / max(freedom, 1)
     covariance = variance * numpy.linalg.pinv(design.T @ design)
-    return found[: len(rows)], covariance, freedom
+    return fitted[: len(rows)], covariance, freedom
 
 
-# Those besides the shape, named where they differ.
+# The settings besides the shape, named where they differ.
 _SETTINGS = {
     'host_scheduler': '{}',
     'guest_scheduler': '{} in the server',
@@ -317,14 +329,16 @@ _SETTINGS = {
 }
 
 
-def text(one: Candidate, others: collections.abc.Iterable[Candidate]) -> str:
-    """Return a candidate with those settings that tell it from others."""
+def text(
+    candidate: Candidate, others: collections.abc.Iterable[Candidate]
+) -> str:
+    """Return a candidate with those settings in which it differs."""
     parts = [
-        'several servers' if one.several else 'one server',
-        labels.shape(one.vcpus, one.ram_mib),
+        'several servers' if candidate.several else 'one server',
+        labels.shape(candidate.vcpus, candidate.ram_mib),
     ]
     compared = list(others)
     for name, format_ in _SETTINGS.items():
         if len({getattr(other, name) for other in compared}) > 1:
-            parts.append(format_.format(getattr(one, name)))
+            parts.append(format_.format(getattr(candidate, name)))
     return ', '.join(parts)

@@ -23,7 +23,7 @@ Table = tuple[tuple[str, ...], list[tuple[typing.Any, ...]]]
 
 
 def title(choice: choose.Choice) -> str:
-    """Return what was compared, and under how many loads."""
+    """Return the title of a choice, with the number of loads."""
     number = len(choice.loads)
     return (
         f'{choice.workload}, {choose.OBJECTIVES[choice.objective]}: {number} '
@@ -33,23 +33,23 @@ def title(choice: choose.Choice) -> str:
 
 def table(choice: choose.Choice) -> Table:
     """Return the candidates, the highest first."""
-    candidates = [one.candidate for one in choice.compared]
+    candidates = [row.candidate for row in choice.compared]
     return ('Servers', 'MB/s', 'Of the highest', 'From', 'To', 'Best'), [
         (
-            choose.text(one.candidate, candidates),
-            f'{one.mbps:.1f}',
-            f'{one.ratio:.3f}',
-            f'{one.low:.3f}',
-            f'{one.high:.3f}',
-            'no' if one.excluded else 'not told apart' if place else 'highest',
+            choose.text(row.candidate, candidates),
+            f'{row.mbps:.1f}',
+            f'{row.ratio:.3f}',
+            f'{row.low:.3f}',
+            f'{row.high:.3f}',
+            'no' if row.excluded else 'not told apart' if place else 'highest',
         )
-        for place, one in enumerate(choice.compared)
+        for place, row in enumerate(choice.compared)
     ]
 
 
 def conclusion(choice: choose.Choice) -> str:
-    """Return what the choice tells, in a sentence or two."""
-    candidates = [one.candidate for one in choice.compared]
+    """Return the result of a choice, in a sentence or two."""
+    candidates = [row.candidate for row in choice.compared]
     if not candidates:
         return 'Not measured: no two candidates have a load in common.'
     if not choice.claims_optimum:
@@ -70,7 +70,7 @@ def conclusion(choice: choose.Choice) -> str:
 
 
 def model_title(fitted: model.Model) -> str:
-    """Return how well the model describes the shapes."""
+    """Return the quality of a model, in a few sentences."""
     text = (
         f'Model of the logarithm of MB/s: R² {fitted.r_squared:.2f} over '
         f'{fitted.shapes} shapes. It is off by {fitted.error:.1f} % at a '
@@ -90,8 +90,11 @@ def model_title(fitted: model.Model) -> str:
 def model_table(fitted: model.Model) -> Table:
     """Return the terms of a model."""
     return ('Term', 'Coefficient', 'From', 'To'), [
-        (one.name, *(f'{end:.3f}' for end in (one.value, one.low, one.high)))
-        for one in fitted.terms
+        (
+            term.name,
+            *(f'{end:.3f}' for end in (term.value, term.low, term.high)),
+        )
+        for term in fitted.terms
     ]
 
 
@@ -102,13 +105,15 @@ def data(
     return {
         'workload': choice.workload,
         'objective': choice.objective,
-        'loads': [one._asdict() for one in choice.loads],
+        'loads': [load._asdict() for load in choice.loads],
         'claims_optimum': choice.claims_optimum,
         'candidates': [
-            {**dataclasses.asdict(one), 'excluded': one.excluded}
-            for one in choice.compared
+            {**dataclasses.asdict(score), 'excluded': score.excluded}
+            for score in choice.compared
         ],
-        'left_out': [dataclasses.asdict(one) for one in choice.left_out],
+        'left_out': [
+            dataclasses.asdict(candidate) for candidate in choice.left_out
+        ],
         'model': fitted
         and {
             **dataclasses.asdict(fitted),

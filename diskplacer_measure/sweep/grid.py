@@ -48,7 +48,7 @@ class Grid:
 
 @dataclasses.dataclass(frozen=True)
 class _Place:
-    """Where the threads of a cell run, and how many in each server."""
+    """The place of the threads of a cell; ``jobs`` run in each server."""
 
     scenario: str
     servers: int

@@ -40,26 +40,28 @@ def shape(vcpus: int, ram_mib: int) -> str:
     return f'{_count(vcpus, "vCPU")}, {memory}'
 
 
-def place(where: cells.Cell | plan.Target, numbered: bool = True) -> str:
-    """Return where fio runs: on bare metal, or in servers of a shape.
+def place(target: cells.Cell | plan.Target, numbered: bool = True) -> str:
+    """Return the place of fio: bare metal, or servers of a shape.
 
-    :param numbered: whether several servers are told by their number.
+    :param numbered: name the number of several servers.
     """
-    if where.scenario == 'bare':
+    if target.scenario == 'bare':
         return 'Bare metal'
     servers = 'One server'
-    if where.scenario == 'servers':
-        servers = f'{where.servers if numbered else "Several"} servers'
-    return f'{servers}, {shape(where.vcpus, where.ram_mib)}'
+    if target.scenario == 'servers':
+        servers = f'{target.servers if numbered else "Several"} servers'
+    return f'{servers}, {shape(target.vcpus, target.ram_mib)}'
 
 
-def cell(one: cells.Cell) -> str:
+def cell(settings: cells.Cell) -> str:
     """Return the settings of a cell."""
-    depth = f', {one.depth} in flight' if one.engine == 'async' else ''
+    depth = ''
+    if settings.engine == 'async':
+        depth = f', {settings.depth} in flight'
     return (
-        f'{place(one)}, {one.operation} {ENGINES[one.engine]}, '
-        f'{_count(one.threads, "thread")}{depth}, '
-        f'{scheduler(one.host_scheduler)}'
+        f'{place(settings)}, {settings.operation} {ENGINES[settings.engine]}, '
+        f'{_count(settings.threads, "thread")}{depth}, '
+        f'{scheduler(settings.host_scheduler)}'
     )
 
 

@@ -15,9 +15,9 @@
 P0, section V-B and VI: "More research should be devoted to establish system
 models to map VM flavors to their expected I/O performance". This one is a
 linear regression by ordinary least squares. Each shape counts once, with the
-settings of the highest candidate, so that the intervals hold what the model
-does not describe. How well it tells of a shape that was not measured is its
-error at each shape when it is fitted to the others.
+settings of the highest candidate, so that the intervals include what the model
+does not describe. Its error at a shape that was not measured is estimated by
+its error at each shape when it is fitted to the others.
 """
 
 import collections.abc
@@ -52,7 +52,7 @@ class Term:
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A fitted model; ``without`` are terms that the shapes do not tell.
+    """A fitted model; ``without`` are terms that the shapes do not determine.
 
     ``error`` is the mean error at shapes that were left out, in per cent of
     their throughput, and ``mean_error`` that of the mean of the others.
@@ -87,28 +87,31 @@ def fit(choice: choose.Choice, data_mib: int) -> Model | None:
     if len(shapes) < 3:
         return None
     # with as many terms as rows, a model describes anything
-    names = _told(rows, list(rows[0].terms), len(rows) - 2)
-    found, left = _least_squares(rows, names)
+    names = _determined(rows, list(rows[0].terms), len(rows) - 2)
+    solution, squares = _least_squares(rows, names)
     values = [row.value for row in rows]
     spread = statistics.pvariance(values) * len(values)
-    model, mean = [], []
+    model_errors, mean_errors = [], []
     for shape in shapes:
         others = [row for row in rows if row.shape != shape]
-        its_names = _told(others, names, len(others) - 1)
-        coefficients, _ = _least_squares(others, its_names)
-        for row in (one for one in rows if one.shape == shape):
-            expected = float(_line(row, its_names) @ coefficients)
-            model.append(_error(expected, row.value))
-            mean.append(
-                _error(statistics.fmean(o.value for o in others), row.value)
+        fit_names = _determined(others, names, len(others) - 1)
+        coefficients, _ = _least_squares(others, fit_names)
+        for row in (row for row in rows if row.shape == shape):
+            expected = float(_line(row, fit_names) @ coefficients)
+            model_errors.append(_error(expected, row.value))
+            mean_errors.append(
+                _error(
+                    statistics.fmean(other.value for other in others),
+                    row.value,
+                )
             )
     return Model(
-        tuple(_terms(rows, names, found, left)),
+        tuple(_terms(rows, names, solution, squares)),
         tuple(name for name in rows[0].terms if name not in names),
         len(shapes),
-        1 - left / spread if spread else math.nan,
-        statistics.fmean(model),
-        statistics.fmean(mean),
+        1 - squares / spread if spread else math.nan,
+        statistics.fmean(model_errors),
+        statistics.fmean(mean_errors),
     )
 
 
@@ -119,49 +122,50 @@ def _rows(choice: choose.Choice, data_mib: int) -> list[_Row]:
     settings = choice.compared[0].candidate.settings
     return [
         _Row(
-            (one.candidate.vcpus, one.candidate.ram_mib),
-            _values(one.candidate, choice.loads, data_mib),
-            math.log(one.mbps),
+            (row.candidate.vcpus, row.candidate.ram_mib),
+            _values(row.candidate, choice.loads, data_mib),
+            math.log(row.mbps),
         )
-        for one in choice.compared
-        if one.candidate.settings == settings
+        for row in choice.compared
+        if row.candidate.settings == settings
     ]
 
 
 def _values(
-    one: choose.Candidate,
+    candidate: choose.Candidate,
     loads: collections.abc.Iterable[choose.Load],
     data_mib: int,
 ) -> dict[str, float]:
-    vcpus = math.log2(one.vcpus)
+    vcpus = math.log2(candidate.vcpus)
     servers = 0.0
-    if one.several:
+    if candidate.several:
         # a thread in each
         servers = statistics.fmean(
-            math.log2(load.jobs or one.jobs) for load in loads
+            math.log2(load.jobs or candidate.jobs) for load in loads
         )
     return {
         'log2 vCPUs': vcpus,
-        'several servers': float(one.several),
-        'log2 memory by data': math.log2(one.ram_mib / data_mib) + servers,
+        'several servers': float(candidate.several),
+        'log2 memory by data': math.log2(candidate.ram_mib / data_mib)
+        + servers,
         _SQUARE: vcpus**2,
     }
 
 
-def _told(rows: list[_Row], names: list[str], most: int) -> list[str]:
+def _determined(rows: list[_Row], names: list[str], most: int) -> list[str]:
     """Return those terms that vary on their own, the first ``most``."""
-    told: list[str] = []
+    determined: list[str] = []
     numbers = {row.terms['log2 vCPUs'] for row in rows}
     for name in names:
         if name == _SQUARE and len(numbers) < _FOR_SQUARE:
             continue
-        more = [*told, name]
+        more = [*determined, name]
         if (
             len(more) <= most
             and numpy.linalg.matrix_rank(_design(rows, more)) == len(more) + 1
         ):
-            told = more
-    return told
+            determined = more
+    return determined
 
 
 def _line(row: _Row, names: list[str]) -> typing.Any:
@@ -175,24 +179,24 @@ def _design(rows: list[_Row], names: list[str]) -> typing.Any:
 def _least_squares(
     rows: list[_Row], names: list[str]
 ) -> tuple[typing.Any, float]:
-    """Return the coefficients, and the sum of squares that is left."""
+    """Return the coefficients, and the sum of squares of the residuals."""
     design = _design(rows, names)
     values = numpy.array([row.value for row in rows])
-    found, _, _, _ = numpy.linalg.lstsq(design, values, rcond=None)
-    left = values - design @ found
-    return found, float(left @ left)
+    solution, _, _, _ = numpy.linalg.lstsq(design, values, rcond=None)
+    residuals = values - design @ solution
+    return solution, float(residuals @ residuals)
 
 
 def _terms(
-    rows: list[_Row], names: list[str], found: typing.Any, left: float
+    rows: list[_Row], names: list[str], solution: typing.Any, squares: float
 ) -> collections.abc.Iterator[Term]:
     design = _design(rows, names)
-    freedom = len(rows) - len(found)
+    freedom = len(rows) - len(solution)
     inverse = numpy.linalg.inv(design.T @ design)
     t = stats.student_t(0.95, freedom)
     for place, name in enumerate(('constant', *names)):
-        value = float(found[place])
-        half = t * math.sqrt(left / freedom * float(inverse[place, place]))
+        value = float(solution[place])
+        half = t * math.sqrt(squares / freedom * float(inverse[place, place]))
         yield Term(name, value, value - half, value + half)
 
 

@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A profile as a sweep tells it: the whole profile, with changed settings.
+"""Changes of a profile by the results of a sweep.
 
-A setting changes only if the sweep excludes what the profile has of it. Its
-source cites the host, the date, the results and the interval.
+A setting changes only if the sweep excludes the value that the profile has.
+Its source cites the host, the date, the results and the interval.
 """
 
 import collections.abc
@@ -37,8 +37,8 @@ class Change:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Told:
-    """The values of a setting that a sweep tells apart.
+class _Comparison:
+    """The values of a setting, and the source of their comparison.
 
     ``chosen`` begins with that of the highest candidate; no candidate with
     one of ``excluded`` is as good.
@@ -54,7 +54,7 @@ def changed(
     choice: choose.Choice,
     header: results.Header,
 ) -> tuple[catalogue.Profile, list[Change]]:
-    """Return the profile as the choice tells it, and what changed."""
+    """Return the profile with the best settings, and the changes."""
     if not choice.claims_optimum:
         return profile, []
     before = catalogue.settings(profile)
@@ -78,33 +78,35 @@ def changed(
 _Applied = tuple[catalogue.Profile, dict[str, str]]
 
 
-def _told(
+def _compare_values(
     choice: choose.Choice, name: str, header: results.Header
-) -> _Told | None:
-    """Return what is told of a setting, None if nothing is.
+) -> _Comparison | None:
+    """Compare the values of a setting; None if none is excluded.
 
-    Of memory, only servers with as many vCPUs as the highest tell: a shape
+    Memory is compared among servers with as many vCPUs as the highest: a shape
     with other vCPUs may be behind because of these.
     """
     compared = list(choice.compared)
     if name == 'ram_mib':
         vcpus = compared[0].candidate.vcpus
-        compared = [one for one in compared if one.candidate.vcpus == vcpus]
+        compared = [
+            score for score in compared if score.candidate.vcpus == vcpus
+        ]
     chosen = list(
         dict.fromkeys(
-            getattr(one.candidate, name)
-            for one in compared
-            if not one.excluded
+            getattr(score.candidate, name)
+            for score in compared
+            if not score.excluded
         )
     )
     excluded = {
-        value: one
-        for one in reversed(compared)
-        if (value := getattr(one.candidate, name)) not in chosen
+        value: score
+        for score in reversed(compared)
+        if (value := getattr(score.candidate, name)) not in chosen
     }
     if not excluded:
         return None
-    next_best = max(excluded.values(), key=lambda one: one.ratio)
+    next_best = max(excluded.values(), key=lambda score: score.ratio)
     source = (
         f'Measured on {header.host}, {header.started[:10]}, results '
         f'{header.id}, throughput of {choose.OBJECTIVES[choice.objective]}: '
@@ -115,7 +117,7 @@ def _told(
     )
     if header.emulated:
         source += '; servers without KVM'
-    return _Told(chosen, sorted(excluded), source)
+    return _Comparison(chosen, sorted(excluded), source)
 
 
 def _shape(
@@ -128,33 +130,33 @@ def _shape(
         ('vcpus', 'vcpus', 1),
         ('ram_gb', 'ram_mib', 1024),
     ):
-        told = _told(choice, attribute, header)
-        if told is None:
+        values = _compare_values(choice, attribute, header)
+        if values is None:
             continue
-        low, high = (_figure(end, unit) for end in _run(told))
+        low, high = (_figure(end, unit) for end in _run(values))
         path = f'shape.{name}'
-        cited[f'{path}.recommended'] = told.source
+        cited[f'{path}.recommended'] = values.source
         new = dataclasses.replace(limits[name], recommended=(low, high))
         if new.minimum is not None and new.minimum > low:
             new = dataclasses.replace(new, minimum=low)
-            cited[f'{path}.minimum'] = told.source
+            cited[f'{path}.minimum'] = values.source
         if new.maximum is not None and new.maximum < high:
             new = dataclasses.replace(new, maximum=high)
-            cited[f'{path}.maximum'] = told.source
+            cited[f'{path}.maximum'] = values.source
         limits[name] = new
     shape = dataclasses.replace(profile.shape, **limits)
     return dataclasses.replace(profile, shape=shape), cited
 
 
-def _run(told: _Told) -> tuple[int, int]:
+def _run(values: _Comparison) -> tuple[int, int]:
     """Return the ends of the range around the highest with no excluded one."""
-    best = told.chosen[0]
-    below = [one for one in told.excluded if one < best]
-    above = [one for one in told.excluded if one > best]
+    best = values.chosen[0]
+    below = [value for value in values.excluded if value < best]
+    above = [value for value in values.excluded if value > best]
     inside = [
-        one
-        for one in told.chosen
-        if (not below or one > below[-1]) and (not above or one < above[0])
+        value
+        for value in values.chosen
+        if (not below or value > below[-1]) and (not above or value < above[0])
     ]
     return min(inside), max(inside)
 
@@ -168,22 +170,22 @@ def _schedulers(
     profile: catalogue.Profile, choice: choose.Choice, header: results.Header
 ) -> _Applied:
     """Prefer a scheduler of the host that is not excluded."""
-    told = _told(choice, 'host_scheduler', header)
-    if told is None:
+    values = _compare_values(choice, 'host_scheduler', header)
+    if values is None:
         return profile, {}
     medium = header.disk.medium
     queue = profile.queue.get(medium, catalogue.Queue())
     first = arm_comparison.preferred(
-        queue.schedulers, (*told.chosen, *told.excluded)
+        queue.schedulers, (*values.chosen, *values.excluded)
     )
-    if first in told.chosen:
+    if first in values.chosen:
         return profile, {}
     # others stay, for hosts whose kernel lacks the better ones
-    order = tuple(dict.fromkeys((*told.chosen, *queue.schedulers)))
+    order = tuple(dict.fromkeys((*values.chosen, *queue.schedulers)))
     queue = dataclasses.replace(queue, schedulers=order)
     return dataclasses.replace(
         profile, queue={**profile.queue, medium: queue}
-    ), {f'queue.{medium}.schedulers': told.source}
+    ), {f'queue.{medium}.schedulers': values.source}
 
 
 def _guest(
@@ -196,10 +198,10 @@ def _guest(
         ('scheduler', 'guest_scheduler'),
         ('read_ahead_kb', 'read_ahead_kb'),
     ):
-        told = _told(choice, attribute, header)
-        if told and getattr(profile.guest, name) not in told.chosen:
-            new[name] = told.chosen[0]
-            cited[f'guest.{name}'] = told.source
+        values = _compare_values(choice, attribute, header)
+        if values and getattr(profile.guest, name) not in values.chosen:
+            new[name] = values.chosen[0]
+            cited[f'guest.{name}'] = values.source
     guest = dataclasses.replace(profile.guest, **new)
     return dataclasses.replace(profile, guest=guest), cited
 
@@ -207,18 +209,18 @@ def _guest(
 def _cache_mode(
     profile: catalogue.Profile, choice: choose.Choice, header: results.Header
 ) -> _Applied:
-    told = _told(choice, 'cache_mode', header)
-    if told is None or profile.cache_mode in told.chosen:
+    values = _compare_values(choice, 'cache_mode', header)
+    if values is None or profile.cache_mode in values.chosen:
         return profile, {}
-    new = dataclasses.replace(profile, cache_mode=told.chosen[0])
-    return new, {'cache_mode': told.source}
+    new = dataclasses.replace(profile, cache_mode=values.chosen[0])
+    return new, {'cache_mode': values.source}
 
 
 def lines(changes: collections.abc.Iterable[Change]) -> list[str]:
-    """Return what changed, for people."""
+    """Return a line for each change, for people."""
     return [
-        f'{one.path}: {_value(one.before)} -> {_value(one.after)}'
-        for one in changes
+        f'{change.path}: {_value(change.before)} -> {_value(change.after)}'
+        for change in changes
     ]
 
 

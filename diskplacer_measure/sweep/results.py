@@ -48,7 +48,7 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True)
 class Header:
-    """What is common to all results of a run.
+    """The facts that are common to all results of a run.
 
     ``id`` is a UUID, ``started`` a time of ISO 8601 in UTC. ``kernel``,
     ``fio``, ``qemu``, ``libvirt`` and ``nova`` are versions, '' if unknown.
@@ -103,7 +103,7 @@ def read(path: str) -> Run:
         header: Header = json_lines.parse(lines[0], Header, kind='run')
         _check(header)
     planned = frozenset(header.plan)
-    found: dict[tuple[cells.Cell, int], cells.Result] = {}
+    by_repetition: dict[tuple[cells.Cell, int], cells.Result] = {}
     for number, line in enumerate(lines[1:], 2):
         with json_lines.line(path, number):
             result: cells.Result = json_lines.parse(
@@ -117,9 +117,9 @@ def read(path: str) -> Run:
                     f'{header.repetitions - 1}'
                 )
         # a later one takes the place of an earlier one in the order, too
-        found.pop((result.cell, result.repetition), None)
-        found[result.cell, result.repetition] = result
-    return Run(header, tuple(found.values()))
+        by_repetition.pop((result.cell, result.repetition), None)
+        by_repetition[result.cell, result.repetition] = result
+    return Run(header, tuple(by_repetition.values()))
 
 
 def _check(header: Header) -> None:

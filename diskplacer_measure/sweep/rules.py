@@ -33,7 +33,7 @@ REFUTED = 'refuted'
 NOT_TOLD_APART = 'not told apart'
 NOT_MEASURED = 'not measured'
 
-#: In what a server differs from bare metal with as many threads.
+#: The settings in which a server differs from bare metal with as many threads.
 OF_SERVERS = (
     'scenario',
     'servers',
@@ -55,7 +55,7 @@ Rows = list[dict[int, float]]
 
 
 class Range(typing.NamedTuple):
-    """What a claim allows, both ends included."""
+    """The figures that a claim allows, both ends included."""
 
     low: float = 0.0
     high: float = math.inf
@@ -91,7 +91,7 @@ class Check:
 
     @property
     def verdict(self) -> str:
-        """Whether the claim holds for all of the interval, or for none."""
+        """Verdict: the claim holds for all of the interval, or for none."""
         if not self.cells:
             return NOT_MEASURED
         if self.low >= self.allowed.low and self.high <= self.allowed.high:
@@ -103,7 +103,7 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What a claim is about; the values are logarithms if of ratios."""
+    """The values that a claim is about; logarithms if they are ratios."""
 
     text: str
     allowed: Range
@@ -112,15 +112,21 @@ class Comparison:
 
     def check(self, confidence: float) -> Check:
         """Return the figure, with an interval of this confidence."""
-        # one repetition tells of no spread
+        # one repetition has no spread
         rows = [row for row in self.rows if len(row) > 1]
         if not rows:
             return Check(self.text, self.allowed)
-        found = stats.pooled(rows, confidence)
-        each = [sum(row.values()) / len(row) for row in rows]
-        figures = [found.mean, found.low, found.high, min(each), max(each)]
+        pooled = stats.pooled(rows, confidence)
+        cell_means = [sum(row.values()) / len(row) for row in rows]
+        figures = [
+            pooled.mean,
+            pooled.low,
+            pooled.high,
+            min(cell_means),
+            max(cell_means),
+        ]
         if self.ratios:
-            figures = [math.exp(one) for one in figures]
+            figures = [math.exp(figure) for figure in figures]
         repetitions = {number for row in rows for number in row}
         value, low, high, least, most = figures
         return Check(
@@ -142,47 +148,47 @@ Chooser = collections.abc.Callable[..., list[cells.Cell]]
 
 def by_cell(results: collections.abc.Iterable[cells.Result]) -> Results:
     """Return results by their cell and repetition."""
-    found: dict[cells.Cell, dict[int, cells.Result]] = {}
-    for one in results:
-        found.setdefault(one.cell, {})[one.repetition] = one
-    return found
+    grouped: dict[cells.Cell, dict[int, cells.Result]] = {}
+    for result in results:
+        grouped.setdefault(result.cell, {})[result.repetition] = result
+    return grouped
 
 
 def counted(results: collections.abc.Iterable[cells.Result]) -> Results:
     """Return those results that have no problem."""
-    return by_cell(one for one in results if counts(one))
+    return by_cell(result for result in results if counts(result))
 
 
 def counts(result: cells.Result) -> bool:
-    """Whether a result may tell something."""
+    """Return whether a result counts."""
     return not result.problem and result.mbps > 0
 
 
-def where(results: Results, **wanted: typing.Any) -> list[cells.Cell]:
+def where(results: Results, **settings: typing.Any) -> list[cells.Cell]:
     """Return the cells with these settings.
 
-    :param wanted: of a setting, the value, a tuple of several, or a function
-        that tells if a value is wanted.
+    :param settings: for each setting, its value, a tuple of values, or a
+        function that returns whether a value is allowed.
     """
     return [
         cell
         for cell in results
         if all(
-            _is_wanted(getattr(cell, name), value)
-            for name, value in wanted.items()
+            _matches(getattr(cell, name), value)
+            for name, value in settings.items()
         )
     ]
 
 
-def _is_wanted(value: object, wanted: typing.Any) -> bool:
-    if callable(wanted):
-        return bool(wanted(value))
-    return value in wanted if isinstance(wanted, tuple) else value == wanted
+def _matches(value: object, allowed: typing.Any) -> bool:
+    if callable(allowed):
+        return bool(allowed(value))
+    return value in allowed if isinstance(allowed, tuple) else value == allowed
 
 
-def most_threads(results: Results, **wanted: typing.Any) -> list[cells.Cell]:
+def most_threads(results: Results, **settings: typing.Any) -> list[cells.Cell]:
     """Return the cells with the most threads, which are more than one."""
-    chosen = where(results, **wanted)
+    chosen = where(results, **settings)
     most = max((cell.threads for cell in chosen), default=0)
     return [cell for cell in chosen if cell.threads == most > 1]
 
@@ -212,9 +218,9 @@ def ratios(
         row = {}
         for repetition, result in results[cell].items():
             logs = [
-                math.log(one[repetition].mbps)
-                for one in others[key(cell)]
-                if repetition in one
+                math.log(other[repetition].mbps)
+                for other in others[key(cell)]
+                if repetition in other
             ]
             if logs:
                 mean = sum(logs) / len(logs)
@@ -224,7 +230,7 @@ def ratios(
 
 
 def all_of(*rules: Rule) -> Rule:
-    """Return the rule that asks for all that others ask for."""
+    """Return the rule with the comparisons of all rules."""
     return lambda results: [
         comparison for rule in rules for comparison in rule(results)
     ]
@@ -234,12 +240,12 @@ def to_bare_metal(
     text: str,
     allowed: Range,
     choose: Chooser = where,
-    **wanted: typing.Any,
+    **settings: typing.Any,
 ) -> Rule:
     """Compare servers with bare metal, for as many threads."""
 
     def rule(results: Results) -> list[Comparison]:
-        chosen = choose(results, **wanted)
+        chosen = choose(results, **settings)
         bare = where(results, scenario='bare')
         rows = ratios(results, chosen, bare, OF_SERVERS)
         return [Comparison(text, allowed, rows)]
@@ -253,7 +259,7 @@ def swapped(
     name: str,
     values: tuple[typing.Any, typing.Any],
     besides: tuple[str, ...] = (),
-    **wanted: typing.Any,
+    **settings: typing.Any,
 ) -> Rule:
     """Compare two values of a setting, where all others are the same.
 
@@ -263,7 +269,7 @@ def swapped(
 
     def rule(results: Results) -> list[Comparison]:
         above, below = (
-            where(results, **{**wanted, name: value}) for value in values
+            where(results, **{**settings, name: value}) for value in values
         )
         rows = ratios(results, above, below, (name, *besides))
         return [Comparison(text, allowed, rows)]
@@ -275,32 +281,32 @@ def more_threads(
     text: str,
     allowed: Range,
     many: collections.abc.Callable[[int], bool] | None = None,
-    **wanted: typing.Any,
+    **settings: typing.Any,
 ) -> Rule:
     """Compare many threads with one, where all else is the same.
 
-    :param many: tells the numbers that are many; by default the highest is.
+    :param many: returns whether a number is many; by default the highest is.
     """
 
     def rule(results: Results) -> list[Comparison]:
         above = (
-            most_threads(results, **wanted)
+            most_threads(results, **settings)
             if many is None
-            else where(results, **wanted, jobs=many)
+            else where(results, **settings, jobs=many)
         )
-        below = where(results, **wanted, jobs=1)
+        below = where(results, **settings, jobs=1)
         rows = ratios(results, above, below, ('jobs', 'threads'))
         return [Comparison(text, allowed, rows)]
 
     return rule
 
 
-def more_memory(text: str, allowed: Range, **wanted: typing.Any) -> Rule:
+def more_memory(text: str, allowed: Range, **settings: typing.Any) -> Rule:
     """Compare a server with that of the least memory, else the same."""
 
     def rule(results: Results) -> list[Comparison]:
         least: dict[cells.Cell, cells.Cell] = {}
-        chosen = sorted(where(results, scenario='server', **wanted))
+        chosen = sorted(where(results, scenario='server', **settings))
         for cell in chosen:
             least.setdefault(dataclasses.replace(cell, ram_mib=0), cell)
         below = set(least.values())
@@ -315,17 +321,17 @@ def fair(
     text: str,
     allowed: Range,
     choose: Chooser = where,
-    **wanted: typing.Any,
+    **settings: typing.Any,
 ) -> Rule:
     """Ask for the Jain index of cells with more than one thread."""
 
     def rule(results: Results) -> list[Comparison]:
         rows = [
             {
-                repetition: stats.jain(one.rates)
-                for repetition, one in results[cell].items()
+                repetition: stats.jain(result.rates)
+                for repetition, result in results[cell].items()
             }
-            for cell in choose(results, **wanted)
+            for cell in choose(results, **settings)
             if cell.threads > 1
         ]
         return [Comparison(text, allowed, rows, ratios=False)]

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How long operations took: the distribution that P1 §III-A, Fig. 4 draws."""
+"""The latencies of operations, as P1 §III-A, Fig. 4 draws them."""
 
 import collections.abc
 import dataclasses

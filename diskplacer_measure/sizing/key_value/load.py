@@ -110,12 +110,12 @@ class _Client(threading.Thread):
         for kind, key in self._operations:
             if self._stop_all.is_set():
                 return
-            begun = time.perf_counter()
+            started = time.perf_counter()
             if kind == mixes.READ:
                 self._store.read(key)
             else:
                 self._store.update(key, self._source)
-            self.times[kind].append(time.perf_counter() - begun)
+            self.times[kind].append(time.perf_counter() - started)
 
 
 def run(
@@ -166,24 +166,24 @@ def _measure(
     stop: threading.Event,
     progress: collections.abc.Callable[[int], None],
 ) -> Result:
-    cpu, begun = time.process_time(), time.perf_counter()
+    cpu, started = time.process_time(), time.perf_counter()
     for client in clients:
         client.start()
     try:
         for client in clients:
             while client.is_alive():
                 client.join(_INTERVAL)
-                progress(sum(one.done for one in clients))
+                progress(sum(client.done for client in clients))
     finally:
         stop.set()
         for client in clients:
             client.join()
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started
     for client in clients:
         if client.error is not None:
             raise client.error
-    progress(sum(one.done for one in clients))
-    found = {
+    progress(sum(client.done for client in clients))
+    by_kind = {
         kind: latencies.summarize(
             value for client in clients for value in client.times[kind]
         )
@@ -192,5 +192,7 @@ def _measure(
     return Result(
         seconds=seconds,
         client_cpu=(time.process_time() - cpu) / seconds,
-        latencies={kind: one for kind, one in found.items() if one},
+        latencies={
+            kind: summary for kind, summary in by_kind.items() if summary
+        },
     )

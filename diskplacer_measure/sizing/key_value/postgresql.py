@@ -114,22 +114,26 @@ class Store:
         :raises SizingError: there is no table, or it is empty.
         """
         with _errors('describe the table'):
-            one = self._one
-            if one('SELECT to_regclass(%s)', (_TABLE,)) is None:
+            value_of = self._one
+            if value_of('SELECT to_regclass(%s)', (_TABLE,)) is None:
                 raise exception.SizingError(
                     f'PostgreSQL has no table {_TABLE}: make it with '
                     '--prepare first'
                 )
-            records = one(f'SELECT max(key) + 1 FROM {_TABLE}')  # noqa: S608
+            records = value_of(f'SELECT max(key) + 1 FROM {_TABLE}')  # noqa: S608
             if not records:
                 raise exception.SizingError(
                     f'the table {_TABLE} is empty: fill it with --prepare'
                 )
             return Description(
-                store=f'PostgreSQL {one("SHOW server_version")}',
-                settings={name: one(f'SHOW {name}') for name in _SETTINGS},
+                store=f'PostgreSQL {value_of("SHOW server_version")}',
+                settings={
+                    name: value_of(f'SHOW {name}') for name in _SETTINGS
+                },
                 records=records,
-                data_bytes=one('SELECT pg_total_relation_size(%s)', (_TABLE,)),
+                data_bytes=value_of(
+                    'SELECT pg_total_relation_size(%s)', (_TABLE,)
+                ),
             )
 
     def read(self, key: int) -> None:
@@ -198,8 +202,8 @@ def _errors(purpose: str) -> collections.abc.Iterator[None]:
         ) from error
 
 
-def _check(found: bool, key: int) -> None:
-    if not found:
+def _check(exists: bool, key: int) -> None:
+    if not exists:
         raise exception.SizingError(
             f'record {key} of the table {_TABLE} is missing: fill it again '
             'with --prepare'

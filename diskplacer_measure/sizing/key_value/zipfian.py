@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which record an operation is for: a few are popular, most are not.
+"""Draws the record of an operation: a few are popular, most are not.
 
 The distribution of YCSB's core workloads (P1 Table II, "Zipfian"): rank i of n
 has a share of i^-θ divided by the sum of j^-θ over j from 1 to n, with θ 0.99.
@@ -101,7 +101,7 @@ def fnv(number: int) -> int:
 
     :param number: from 0 to 2^64 - 1; its bytes are taken from the lowest.
     """
-    found = _FNV_OFFSET
+    digest = _FNV_OFFSET
     for octet in number.to_bytes(8, 'little'):
-        found = (found ^ octet) * _FNV_PRIME & _WORD
-    return found if found < _SIGN else (1 << 64) - found
+        digest = (digest ^ octet) * _FNV_PRIME & _WORD
+    return digest if digest < _SIGN else (1 << 64) - digest

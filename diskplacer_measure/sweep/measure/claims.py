@@ -58,10 +58,10 @@ class Claims:
         self._settle = settle
 
     def hold(self) -> None:
-        """Claim all that is free but for the room that the run needs.
+        """Claim all free space but the space that the run needs.
 
-        It returns when Nova can place servers there. Repeatable; an earlier
-        claim of the run is replaced.
+        Waits until Nova can place servers there. Repeatable; an earlier claim
+        of the run is replaced.
 
         :raises DiskPlacerError: the measured disk has less free, or Placement
             does not answer.
@@ -73,31 +73,35 @@ class Claims:
             lambda: discover.inspect(self._disk_root, uuid),
         )
         for _ in range(_ATTEMPTS):
-            held = self._client.allocations(self._consumer)
-            free = {one: self._free_gb(one) for one in self._disks()}
+            earlier = self._client.allocations(self._consumer)
+            free = {disk: self._free_gb(disk) for disk in self._disks()}
             if free[uuid] < self._need_gb:
                 raise exception.DiskPlacerError(
                     f'disk {uuid} has {free[uuid]} GiB free in Placement, '
                     f'{self._need_gb} GiB are measured: --mib is less'
                 )
-            room = min(free[uuid], 2 * self._need_gb)
-            free[uuid] -= room
+            room_gb = min(free[uuid], 2 * self._need_gb)
+            free[uuid] -= room_gb
             session = self._client.session
             try:
                 self._client.claim(
                     self._consumer,
                     placement_client.Allocations(
                         session.get_project_id(),
-                        {one: {GB: gb} for one, gb in free.items() if gb > 0},
+                        {
+                            disk: {GB: gb}
+                            for disk, gb in free.items()
+                            if gb > 0
+                        },
                         session.get_user_id(),
-                        held.generation,
+                        earlier.generation,
                     ),
                     CONSUMER_TYPE,
                 )
             except exception.Conflict as error:
                 refusal = error
                 continue
-            if room < 2 * self._need_gb:
+            if room_gb < 2 * self._need_gb:
                 time.sleep(self._settle)
             return
         raise refusal

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How busy the processors of this host were in a stretch of time."""
+"""Samples of the use of this host's processors."""
 
 import bisect
 import collections.abc
@@ -22,7 +22,7 @@ _STAT = '/proc/stat'
 
 
 def read(path: str = _STAT) -> dict[str, int]:
-    """Return what all processors have done since boot, in jiffies."""
+    """Return the time of all processors since boot, in jiffies."""
     return parse(sysfs.read(path))
 
 

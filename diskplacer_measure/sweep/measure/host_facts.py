@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a sweep has to know of this host."""
+"""The facts of this host that a sweep needs."""
 
 import contextlib
 import dataclasses
@@ -62,7 +62,7 @@ class Host:
 
 @dataclasses.dataclass(frozen=True)
 class Capacity:
-    """What Placement lets servers of this host have.
+    """The inventory of this host that servers can have.
 
     All of them together have ``vcpus`` and ``ram_mib``, one at most
     ``vcpus_of_one``.
@@ -103,16 +103,18 @@ def read_capacity(
 def _capacity(
     inventories: placement_client.Inventories, name: str
 ) -> tuple[int, int]:
-    """Return how much there is, and how much of it one server can have."""
-    found = inventories.get(name)
-    if found is None:
+    """Return the capacity of a resource class, and that of one server."""
+    inventory = inventories.get(name)
+    if inventory is None:
         return 0, 0
-    capacity = (found['total'] - found['reserved']) * found['allocation_ratio']
-    return int(capacity), found['max_unit']
+    capacity = (inventory['total'] - inventory['reserved']) * inventory[
+        'allocation_ratio'
+    ]
+    return int(capacity), inventory['max_unit']
 
 
 def read(conf: cfg.ConfigOpts, disk_uuid: str) -> Host:
-    """Return what is known of this host and a disk.
+    """Return the facts of this host and a disk.
 
     :raises DiskPlacerError: there is no such healthy disk, or its queue
         serves other devices too.
@@ -241,8 +243,8 @@ def _nova(connection: typing.Any) -> str:
 def _is_emulated(conf: cfg.ConfigOpts) -> bool:
     """Return whether servers run without KVM."""
     option = cfg.StrOpt('virt_type', default='kvm')
-    found = nova_conf.reloading(
+    settings = nova_conf.reloading(
         conf.diskplacer_agent.nova_conf,
         lambda paths: nova_conf.parse(paths, option, group='libvirt'),
     )()
-    return bool(found['virt_type'] == 'qemu')
+    return bool(settings['virt_type'] == 'qemu')

@@ -66,21 +66,21 @@ class MeasuredDisk:
         :param path: the file or device that bare metal measures.
         :raises DiskError: the kernel refuses.
         """
-        wanted = {
+        settings = {
             block_queue.SCHEDULER: cell.host_scheduler,
             READ_AHEAD: self.read_ahead_kb,
         }
         if path:
-            wanted[READ_AHEAD] = str(cell.read_ahead_kb)
+            settings[READ_AHEAD] = str(cell.read_ahead_kb)
             with files.disk_errors(path):
                 if stat.S_ISBLK(os.stat(path).st_mode):
                     # the volume has a queue of its own, and vanishes with it
                     block_queue.write(
                         os.path.basename(os.path.realpath(path)),
                         READ_AHEAD,
-                        wanted[READ_AHEAD],
+                        settings[READ_AHEAD],
                     )
-        self.change(wanted)
+        self.change(settings)
         self.check(cell)
 
     def check(self, cell: cells.Cell) -> None:
@@ -115,21 +115,21 @@ class MeasuredDisk:
 
         :raises DiskPlacerError: a vdisk is elsewhere, or another is here.
         """
-        found: dict[str | None, str] = {}
+        disk_of: dict[str | None, str] = {}
         for disk in discover.discover(self.disk_root):
             for vdisk in disk.vdisks:
                 if vdisk.server_id in servers:
-                    found[vdisk.server_id] = disk.uuid
+                    disk_of[vdisk.server_id] = disk.uuid
                 elif disk.uuid == self.uuid:
                     raise exception.DiskPlacerError(
                         f'disk {disk.uuid} is in use: vdisk {vdisk.name} '
                         f'of server {vdisk.server_id} has come there'
                     )
         for server in servers:
-            if found.get(server) != self.uuid:
+            if disk_of.get(server) != self.uuid:
                 raise exception.DiskPlacerError(
                     f'the vdisk of server {server} is on disk '
-                    f'{found.get(server)}, not on {self.uuid}'
+                    f'{disk_of.get(server)}, not on {self.uuid}'
                 )
 
 

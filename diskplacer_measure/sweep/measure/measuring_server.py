@@ -58,26 +58,26 @@ class MeasuringServer:
             return
         before, self._looked = self._looked, time.time()
         self._text = self._api.console(self.id)
-        found = workload.parse(self._text, self._token)
-        if found.error:
+        console = workload.parse(self._text, self._token)
+        if console.error:
             raise exception.DiskPlacerError(
-                f'server {self.id} cannot measure: {found.error}'
+                f'server {self.id} cannot measure: {console.error}'
             )
         # a console has its last lines only
-        self.measured |= found.measured
-        self.failed |= found.failed
-        self.done = self.done or found.done
-        if found.ready and not self.ready:
-            self.ready = found.ready
-            self._check_clock(before, found.ready.now)
+        self.measured |= console.measured
+        self.failed |= console.failed
+        self.done = self.done or console.done
+        if console.ready and not self.ready:
+            self.ready = console.ready
+            self._check_clock(before, console.ready.now)
 
-    def _check_clock(self, before: float, told: int) -> None:
+    def _check_clock(self, before: float, server_time: int) -> None:
         """Compare the time that the server told since the look before."""
         now = time.time()
-        if not before - _SKEW <= told <= now + _SKEW:
+        if not before - _SKEW <= server_time <= now + _SKEW:
             self.problem = (
                 f'the clock of server {self.id} differs from that of the host '
-                f'by about {told - now:.0f} s'
+                f'by about {server_time - now:.0f} s'
             )
 
     def last_lines(self) -> str:
@@ -96,10 +96,10 @@ class MeasuringServer:
         """
         if id_ in self.failed:
             return f'server {self.id}: {self.failed[id_]}'
-        one = self.measured.get(id_)
-        if one is None:
+        measured = self.measured.get(id_)
+        if measured is None:
             return f'server {self.id} reported nothing'
         # its clock tells whole seconds
-        if one.began + one.seconds > end + 1:
+        if measured.began + measured.seconds > end + 1:
             return f'server {self.id} overran its time'
         return ''

@@ -40,40 +40,44 @@ def combine(
         together.
     :param host_cpu: shares of the host's processor time meanwhile.
     """
-    seconds = max(max(one.ms) for one in machines) / 1000
+    seconds = max(max(machine.ms) for machine in machines) / 1000
     threads = [
         (kib * 1024 / 1e6, ms / 1000)
-        for one in machines
-        for kib, ms in zip(one.kib, one.ms, strict=True)
+        for machine in machines
+        for kib, ms in zip(machine.kib, machine.ms, strict=True)
     ]
     megabytes = sum(size for size, _ in threads)
-    moved = [sum(one.kib) for one in machines]
+    moved = [sum(machine.kib) for machine in machines]
     executing = statistics.fmean(
-        (one.executing for one in machines), [len(one.ms) for one in machines]
+        (machine.executing for machine in machines),
+        [len(machine.ms) for machine in machines],
     )
     cpu = {
-        name: statistics.fmean(one.cpu[name] for one in machines)
+        name: statistics.fmean(machine.cpu[name] for machine in machines)
         for name in machines[0].cpu
     }
     return cells.Result(
         cell=repetition.cell,
         repetition=repetition.number,
-        began=_iso(min(one.began for one in machines)),
+        began=_iso(min(machine.began for machine in machines)),
         seconds=seconds,
         mbps=megabytes / seconds,
         rates=tuple(size / took for size, took in threads),
         latency_ms=statistics.fmean(
-            (one.latency_us for one in machines), moved
+            (machine.latency_us for machine in machines), moved
         )
         / 1000,
         serving=executing,
         waiting=1 - executing,
-        context_switches=sum(one.switches for one in machines) / seconds,
+        context_switches=sum(machine.switches for machine in machines)
+        / seconds,
         cpu=cpu,
         host_cpu=host_cpu,
         problem=CPU_BOUND
         if executing > _BUSY
-        or any(map(is_busy, (host_cpu, *(one.cpu for one in machines))))
+        or any(
+            map(is_busy, (host_cpu, *(machine.cpu for machine in machines)))
+        )
         else '',
     )
 
