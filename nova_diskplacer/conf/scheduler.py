@@ -56,6 +56,50 @@ precedence for its hosts; where a host is in several such aggregates, the
 smallest value is used.
 """,
     ),
+    cfg.FloatOpt(
+        'disk_spread_up_to',
+        default=0.6,
+        min=0.0,
+        max=1.0,
+        help="""
+Committed share of the disks, 0 to 1, up to which requests are spread.
+
+``DiskPlacementWeigher`` then prefers hosts by the mapping of the request
+alone; ``round_robin``, for example, prefers hosts whose disks are least
+committed. Above it, the weigher fades to packing: see ``disk_pack_from``. The
+share is that of all disks of the request's medium on the hosts that the other
+filters pass.
+
+Set it and ``disk_pack_from`` to 1 to spread always. Many large vdisks of one
+server then fit on no host long before the disks are full.
+
+An aggregate's metadata key ``disk_spread_up_to`` takes precedence for its
+hosts; where a host is in several such aggregates, the smallest value is used.
+""",
+    ),
+    cfg.FloatOpt(
+        'disk_pack_from',
+        default=0.8,
+        min=0.0,
+        max=1.0,
+        help="""
+Committed share of the disks, 0 to 1, from which requests are packed.
+
+``DiskPlacementWeigher`` then prefers hosts with little free space, whatever
+the mapping of the request, so that other hosts keep room for servers with many
+large vdisks; and hosts with few vdisks on a disk, so that servers do not
+disturb each other more than they must. Between ``disk_spread_up_to`` and this
+share both count in part. A value below ``disk_spread_up_to`` counts as that.
+
+In a fleet of servers that are hardly ever deleted, which only grows, all disks
+are as full as ``disk_spread_up_to`` before packing begins: set
+``disk_spread_up_to = 0.3`` and ``disk_pack_from = 0.5`` there, or both to 0 to
+pack always.
+
+An aggregate's metadata key ``disk_pack_from`` takes precedence for its hosts;
+where a host is in several such aggregates, the smallest value is used.
+""",
+    ),
     cfg.IntOpt(
         'report_timeout',
         default=360,

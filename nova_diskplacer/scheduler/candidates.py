@@ -46,6 +46,7 @@ from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import decision_log
 from nova_diskplacer.scheduler import numa_alignment
 from nova_diskplacer.scheduler import numa_cells
+from nova_diskplacer.scheduler import packing as packing_
 from nova_diskplacer.scheduler import pending_claims
 from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler import retries
@@ -77,7 +78,8 @@ class FilterRun:
 
     ``rows`` are the hosts' rows in the cache, (H,), and ``choice`` is the
     choice of the filter on them. ``alignment`` aligns disks with vCPUs, if the
-    request asks for it. ``only_alternates``: Nova has claimed for this server
+    request asks for it. ``packing`` is what the scores have of it, if the
+    request packs. ``only_alternates``: Nova has claimed for this server
     already.
     """
 
@@ -87,6 +89,7 @@ class FilterRun:
     rows: base.Ints
     choice: Choice
     alignment: numa_alignment.Alignment | None = None
+    packing: packing_.Packing | None = None
     only_alternates: bool = False
 
     def __post_init__(self) -> None:
@@ -168,8 +171,13 @@ class FilterRun:
             choice.free,
             choice.counts,
             float(self.choice.scores[index]),
+            self._describe_packing(index),
             float(self.pressures[index]),
         )
+
+    def _describe_packing(self, index: int) -> str:
+        """Return what a host's score has of packing, for the log."""
+        return '' if self.packing is None else self.packing.describe(index)
 
     def _filter_choice(self, index: int) -> HostChoice:
         free = self.cache.free_capacity(self.rows[[index]])

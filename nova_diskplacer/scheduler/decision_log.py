@@ -51,6 +51,7 @@ def log_choice(
     free: FreeCapacity,
     counts: base.Ints,
     score: float,
+    packing: str,
     pressure: float,
 ) -> None:
     """Log the disks of a host that a server is to claim, and its weight.
@@ -59,6 +60,7 @@ def log_choice(
     :param free: the free capacity of the host, D disks.
     :param counts: as chosen, (D,).
     :param score: the host's share of DiskPlacementWeigher.
+    :param packing: what the score has of packing, in words.
     :param pressure: the host's share of DiskPressureWeigher.
     """
     if not is_enabled():
@@ -75,7 +77,7 @@ def log_choice(
     by_pressure = _multiplier(host, 'disk_pressure_weight_multiplier')
     LOG.debug(
         'Server %s is to claim disks of host %s (%s): %s. Weight %.4f = '
-        '%g x score %.4f (%s%s) - %g x pressure %.4f',
+        '%g x score %.4f (%s%s%s) - %g x pressure %.4f',
         server_id,
         host.host,
         attempt,
@@ -85,6 +87,7 @@ def log_choice(
         score,
         request.mapping,
         numa,
+        packing,
         by_pressure,
         pressure,
     )

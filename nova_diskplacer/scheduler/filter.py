@@ -45,6 +45,7 @@ from nova_diskplacer.scheduler import decision_log
 from nova_diskplacer.scheduler import filter_order
 from nova_diskplacer.scheduler import nova_internals
 from nova_diskplacer.scheduler import numa_alignment
+from nova_diskplacer.scheduler import packing
 from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
@@ -126,23 +127,28 @@ def _place(
     if request.numa != flavor.NONE:
         alignment = numa_alignment.Alignment(plan, spec)
 
-    def choose(*, include_pending: bool = True) -> Choice:
-        free = cache.free_capacity(rows, include_pending=include_pending)
-        if alignment is None:
-            return plan.choose(free)
-        return alignment.choose(free, reporting)
+    def choose(
+        free: FreeCapacity, choice: Choice | None = None
+    ) -> tuple[Choice, packing.Packing | None]:
+        pack = packing.of_request(free, request, reporting)
+        if alignment is not None:
+            return alignment.choose(free, reporting, pack), pack
+        choice = choice or plan.choose(free)
+        return (choice if pack is None else pack.blend(choice)), pack
 
+    free = cache.free_capacity(rows)
+    of_spec = None
     if alignment is None:
-        choice = disk_request.choose(spec, plan, cache, rows)
-    else:
-        choice = choose()
+        of_spec = disk_request.choose(spec, plan, rows, free)
+    choice, pack = choose(free, of_spec)
     include_pending = True
     if not choice.fits.any() and not only_alternates:
         if _update_hosts_with_room(cache, request, reporting, rows):
-            choice = choose()
+            choice, pack = choose(cache.free_capacity(rows))
         if not choice.fits.any() and cache.has_pending:
             include_pending = False
-            choice = choose(include_pending=False)
+            free = cache.free_capacity(rows, include_pending=False)
+            choice, pack = choose(free)
     run = state.last_run = candidates.FilterRun(
         spec.instance_uuid,
         plan,
@@ -150,6 +156,7 @@ def _place(
         rows,
         choice,
         alignment,
+        pack,
         only_alternates,
     )
     passed = []

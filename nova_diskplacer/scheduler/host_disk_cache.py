@@ -45,8 +45,10 @@ ROOM_QUERY_SECONDS = 1.0
 # All figures are in one array, so that one ``take`` copies those of many
 # hosts. The reported ones come first.
 _AMOUNTS = ('total_gb', 'reserved_gb', 'used_gb', 'total_mbps', 'used_mbps')
-_REPORTED = (*_AMOUNTS, 'medium', 'numa_node', 'can_stripe')
-_FIELDS = (*_REPORTED, 'pressure', 'pending_gb', 'pending_mbps')
+_REPORTED = (*_AMOUNTS, 'used_vdisks', 'medium', 'numa_node', 'can_stripe')
+# what a choice takes of a disk
+_UNITS = ('gb', 'mbps', 'vdisks')
+_FIELDS = (*_REPORTED, 'pressure', *(f'pending_{unit}' for unit in _UNITS))
 _INDEX = {name: index for index, name in enumerate(_FIELDS)}
 _PRESSURE = _INDEX['pressure']
 
@@ -126,6 +128,7 @@ class HostDiskCache:
             node = disk['numa_node']
             figures[:, column] = (
                 *(disk[name] for name in _AMOUNTS),
+                sum(not vdisk.get('is_snapshot') for vdisk in disk['vdisks']),
                 MEDIA[disk['medium']] if disk['health'] == constants.OK else 0,
                 NO_NODE if node is None else node,
                 disk.get('can_stripe', False),
@@ -238,11 +241,12 @@ class HostDiskCache:
         total_gb, reserved_gb, used_gb, total_mbps, used_mbps = figures[:5]
         committed = used_gb
         committed += reserved_gb
-        free_gb = total_gb - committed
-        total_mbps -= used_mbps
         return FreeCapacity(
-            free_gb=free_gb,
-            free_mbps=total_mbps,
+            total_gb=total_gb,
+            free_gb=total_gb - committed,
+            total_mbps=total_mbps,
+            free_mbps=total_mbps - used_mbps,
+            vdisks=figures[_INDEX['used_vdisks']],
             medium=figures[_INDEX['medium']],
             load=committed / np.maximum(total_gb, 1),
             reserved_gb=reserved_gb,
@@ -259,7 +263,7 @@ class HostDiskCache:
         pending = self._pending_until.take(rows, axis=0) > self._clock()
         if not pending.any():
             return
-        for unit in ('gb', 'mbps'):
+        for unit in _UNITS:
             used = figures[_INDEX[f'used_{unit}']]
             most = self._figures[_INDEX[f'pending_{unit}']].take(rows, axis=0)
             np.maximum(used, most, out=used, where=pending)
@@ -336,7 +340,9 @@ class HostDiskCache:
             self._mark_outdated(row)
             host, until = self._figures[:, row], self._pending_until[row]
             for column in np.flatnonzero(counts[: len(until)]):
-                for unit, each in (('gb', vdisk_gb), ('mbps', vdisk_mbps)):
+                for unit, each in zip(
+                    _UNITS, (vdisk_gb, vdisk_mbps, 1), strict=True
+                ):
                     used = host[_INDEX[f'used_{unit}'], column]
                     pending = _INDEX[f'pending_{unit}'], column
                     if until[column] > now:

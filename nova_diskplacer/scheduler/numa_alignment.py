@@ -30,6 +30,7 @@ from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler.numa_cells import Cells
 from nova_diskplacer.scheduler.numa_cells import NumaClaim
 from nova_diskplacer.scheduler.numa_cells import Release
+from nova_diskplacer.scheduler.packing import Packing
 from nova_diskplacer.scheduler.plan import NO_NODE
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import DiskPlan
@@ -51,7 +52,12 @@ class Alignment:
         self._plan = plan
         self._vcpus = numa_cells.VCPUPlacement(spec, pin=self.required)
 
-    def choose(self, free: FreeCapacity, hosts: Hosts) -> Choice:
+    def choose(
+        self,
+        free: FreeCapacity,
+        hosts: Hosts,
+        packing: Packing | None = None,
+    ) -> Choice:
         """Choose disks on each of the hosts.
 
         Where the cells were not predicted, the disks are those of any of the
@@ -59,7 +65,7 @@ class Alignment:
         """
         numa_cells.reapply_limits(hosts)
         evaluation = _HostEvaluation(self._plan, self._vcpus, free, hosts)
-        return self._or_unaligned(evaluation.choose(), free)
+        return self._or_unaligned(evaluation.choose(), free, packing)
 
     def choose_for_claim(
         self, free: FreeCapacity, host: typing.Any, *, pending: bool
@@ -82,10 +88,19 @@ class Alignment:
             )
         return self._or_unaligned(choice, free), release
 
-    def _or_unaligned(self, choice: Choice, free: FreeCapacity) -> Choice:
+    def _or_unaligned(
+        self,
+        choice: Choice,
+        free: FreeCapacity,
+        packing: Packing | None = None,
+    ) -> Choice:
+        if packing is not None:
+            choice = packing.blend(choice)
         if self.required:
             return choice
         plain = self._plan.choose(free)
+        if packing is not None:
+            plain = packing.blend(plain)
         aligned = choice.fits
         return Choice(
             aligned | plain.fits,

@@ -38,16 +38,21 @@ NO_NODE = -1
 class FreeCapacity:
     """Free capacity on the disks of H hosts; arrays of shape (H, D).
 
-    ``free_gb`` is in GiB, ``free_mbps`` in MB/s. ``medium`` is 0 where there
-    is no disk that may be used. ``load`` is the committed share of the
-    capacity, 0 to 1. ``numa_node`` is NO_NODE where it is not known.
+    ``total_gb`` and ``free_gb`` are in GiB, ``total_mbps`` and ``free_mbps``
+    in MB/s. ``vdisks`` is the number of vdisks, or pieces of them. ``medium``
+    is 0 where there is no disk that may be used. ``load`` is the committed
+    share of the capacity, 0 to 1. ``numa_node`` is NO_NODE where it is not
+    known.
     ``can_stripe`` is true for disks that may hold pieces of striped vdisks.
     ``disks`` holds each host's disk UUIDs in the order of the columns.
     ``cache_mode`` (H,) is empty where it is not known.
     """
 
+    total_gb: base.Ints
     free_gb: base.Ints
+    total_mbps: base.Ints
     free_mbps: base.Ints
+    vdisks: base.Ints
     medium: base.Ints
     load: base.Floats
     reserved_gb: base.Ints

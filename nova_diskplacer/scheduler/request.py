@@ -42,6 +42,7 @@ from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
 from nova_diskplacer.scheduler.plan import BoundVDisk
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import DiskPlan
+from nova_diskplacer.scheduler.plan import FreeCapacity
 
 LOG = logging.getLogger(__name__)
 
@@ -339,25 +340,26 @@ def _reserved_for_others(
 
 
 def choose(
-    spec: typing.Any, plan: DiskPlan, cache: HostDiskCache, rows: base.Ints
+    spec: typing.Any, plan: DiskPlan, rows: base.Ints, free: FreeCapacity
 ) -> Choice:
     """Choose disks on hosts, regardless of NUMA cells.
 
     A second filter gets the choice of the first one.
 
     :param rows: the hosts' rows in the cache, (H,).
+    :param free: the free capacity of the hosts.
     """
     state = state_of(spec)
     if state.choice is not None and state.choice[0] == plan:
         _, known, before = state.choice
-        at = np.full(len(cache), -1)
+        at = np.full(max(known.max(initial=0), rows.max(initial=0)) + 1, -1)
         at[known] = np.arange(len(known))
         at = at[rows]
         if (at >= 0).all():
             return Choice(
                 before.fits[at], before.counts[at], before.scores[at]
             )
-    choice = plan.choose(cache.free_capacity(rows))
+    choice = plan.choose(free)
     state.choice = plan, rows, choice
     return choice
 

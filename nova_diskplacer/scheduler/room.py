@@ -59,7 +59,9 @@ class DiskRoomFilter(filters.BaseHostFilter):
         )
         rows = cache.rows(host.uuid for host in allowed)
         known = np.flatnonzero(rows >= 0)
-        fits = disk_request.choose(spec_obj, plan, cache, rows[known]).fits
+        rows = rows[known]
+        free = cache.free_capacity(rows)
+        fits = disk_request.choose(spec_obj, plan, rows, free).fits
         passed = [allowed[index] for index in known[fits].tolist()]
         if not passed:
             return hosts

@@ -33,8 +33,11 @@ def capacity(hosts, medium=1):
     """
     free_gb = np.array(hosts, dtype=np.int32)
     return plan.FreeCapacity(
+        total_gb=free_gb,
         free_gb=free_gb,
+        total_mbps=np.zeros_like(free_gb),
         free_mbps=np.zeros_like(free_gb),
+        vdisks=np.zeros_like(free_gb),
         medium=np.full_like(free_gb, medium),
         load=np.zeros(free_gb.shape),
         reserved_gb=np.zeros_like(free_gb),

@@ -33,7 +33,10 @@ def capacity(free_gb, **changes):
     """Return the free capacity of hosts; one value is that of all disks."""
     free_gb = np.array(free_gb, dtype=np.int32)
     fields = {
+        'total_gb': 4000,
+        'total_mbps': 150,
         'free_mbps': 150,
+        'vdisks': 0,
         'medium': HDD,
         'load': 0.0,
         'reserved_gb': 0,
