@@ -28,6 +28,7 @@ from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import nova_conf
+from nova_diskplacer.host import retry_logger
 from nova_diskplacer.placement import traits
 
 LOG = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class CacheModes:
 
     def __init__(self, files: collections.abc.Iterable[str]) -> None:
         self._config = nova_conf.reloading(tuple(files), _read_modes)
-        self._read_log = log_once.RetryLogger(
+        self._read_log = retry_logger.RetryLogger(
             'The cache mode of vdisks cannot be read from [libvirt] '
             'disk_cachemodes of nova-compute',
             'The cache mode of vdisks can be read',

@@ -24,7 +24,7 @@ from nova_diskplacer.agent import restore
 from nova_diskplacer.agent import slow_checks
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import libvirt_servers
-from nova_diskplacer.host import log_once
+from nova_diskplacer.host import retry_logger
 from nova_diskplacer.host import systemd
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import history
@@ -75,14 +75,14 @@ class IOLoop:
         self._backoff_intervals = 0
         # weights of this or an earlier agent may be in force
         self._needs_restore = True
-        self._measuring = log_once.RetryLogger(
+        self._measuring = retry_logger.RetryLogger(
             'The I/O of servers cannot be measured',
             'The I/O of servers is measured again',
         )
-        self._deciding = log_once.RetryLogger(
+        self._deciding = retry_logger.RetryLogger(
             'I/O weights cannot be decided', 'I/O weights are decided again'
         )
-        self._restoring = log_once.RetryLogger(
+        self._restoring = retry_logger.RetryLogger(
             'I/O weights cannot be restored', 'I/O weights are restored'
         )
 

@@ -26,7 +26,7 @@ from nova_diskplacer import reports
 from nova_diskplacer.agent import inventory
 from nova_diskplacer.disks import vdisk as vdisk_
 from nova_diskplacer.disks.lvm import naming
-from nova_diskplacer.host import log_once
+from nova_diskplacer.host import retry_logger
 
 # Smallest change of a disk's pressure that is reported, in per cent.
 _STEP = 5
@@ -61,7 +61,7 @@ class ReportSender:
         self._transport = transport
         self._newest: queue.Queue[reports.Report] = queue.Queue(1)
         self._failed: reports.Report | None = None
-        self.sending = log_once.RetryLogger(
+        self.sending = retry_logger.RetryLogger(
             'Reports cannot be sent', 'Reports are sent again'
         )
 

@@ -17,7 +17,7 @@ import functools
 import threading
 import typing
 
-from nova_diskplacer.host import log_once
+from nova_diskplacer.host import retry_logger
 from nova_diskplacer.monitor import types
 
 # Seconds between two checks for the first sample.
@@ -54,7 +54,7 @@ def repeat(
     task: SampleTask, last_sample: LastSample, stopped: threading.Event
 ) -> None:
     """Repeat a task until ``stopped`` is set, from the first sample on."""
-    retry = log_once.RetryLogger(
+    retry = retry_logger.RetryLogger(
         f'{task.subject} cannot be checked',
         f'{task.subject} is checked again',
     )

@@ -21,7 +21,7 @@ from nova_diskplacer.agent import numa_affinity
 from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import libvirt_servers
-from nova_diskplacer.host import log_once
+from nova_diskplacer.host import retry_logger
 
 
 class ServerTasks:
@@ -32,14 +32,14 @@ class ServerTasks:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
-        self._servers_log = log_once.RetryLogger(
+        self._servers_log = retry_logger.RetryLogger(
             'The servers of this host cannot be listed',
             'The servers of this host can be listed again',
         )
-        self._queues_log = log_once.RetryLogger(
+        self._queues_log = retry_logger.RetryLogger(
             'Disk queues cannot be tuned', 'Disk queues are tuned again'
         )
-        self._pins_log = log_once.RetryLogger(
+        self._pins_log = retry_logger.RetryLogger(
             'vCPU threads cannot be pinned', 'vCPU threads are pinned again'
         )
         self.servers: list[libvirt_servers.Server] | None = None

@@ -34,7 +34,7 @@ from nova_diskplacer.agent import reporter
 from nova_diskplacer.agent import server_tasks
 from nova_diskplacer.disks import bind_failures
 from nova_diskplacer.disks import discover
-from nova_diskplacer.host import log_once
+from nova_diskplacer.host import retry_logger
 from nova_diskplacer.monitor import host_status as status
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.profiles import catalogue
@@ -101,14 +101,14 @@ class Agent:
             lambda: self._disks,
             self._free_gb,
         )
-        self._watch_log = log_once.RetryLogger(
+        self._watch_log = retry_logger.RetryLogger(
             f'{conf.diskplacer.disk_root} cannot be read',
             'The disks can be read again',
         )
-        self._placement_log = log_once.RetryLogger(
+        self._placement_log = retry_logger.RetryLogger(
             'Placement is not up to date', 'Placement is up to date again'
         )
-        self._listen_log = log_once.RetryLogger(
+        self._listen_log = retry_logger.RetryLogger(
             'The agent does not receive requests for reports',
             'The agent receives requests for reports again',
         )

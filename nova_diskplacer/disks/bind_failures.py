@@ -16,21 +16,11 @@ The Cinder driver counts and the agent reads: they are two processes of two
 users, and the disk root is what both know and only root can write to.
 """
 
-import contextlib
-import fcntl
-import json
 import os
-
-from oslo_log import log as logging
+from typing import Any
 
 from nova_diskplacer import exception
-from nova_diskplacer.host import files
-from nova_diskplacer.host import log_once
-
-LOG = logging.getLogger(__name__)
-
-# The file is read whenever metrics are.
-_unreadable = log_once.ChangeLogger(LOG)
+from nova_diskplacer.host import state_file
 
 FILE = 'bind-failures.json'
 
@@ -53,14 +43,10 @@ def count(disk_root: str, reason: str) -> None:
             f'{reason!r} is not one of: {", ".join(REASONS)}'
         )
     path = os.path.join(disk_root, FILE)
-    with (
-        files.disk_errors(path),
-        files.opened(disk_root, os.O_RDONLY | os.O_DIRECTORY) as directory,
-    ):
-        fcntl.flock(directory, fcntl.LOCK_EX)
+    with state_file.changing(path):
         counts = read(disk_root)
         counts[reason] += 1
-        files.replace(path, json.dumps(counts), durable=False)
+        state_file.write(path, counts, durable=False)
 
 
 def read(disk_root: str) -> dict[str, int]:
@@ -68,14 +54,11 @@ def read(disk_root: str) -> dict[str, int]:
 
     They are 0 where the file is missing or unreadable.
     """
-    counts = dict.fromkeys(REASONS, 0)
-    path = os.path.join(disk_root, FILE)
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        try:
-            with open(path, encoding='utf-8') as stream:
-                found = json.load(stream)
-            counts |= {reason: int(found[reason]) for reason in REASONS}
-            _unreadable.clear(path)
-        except (KeyError, TypeError, ValueError) as error:
-            _unreadable.log(path, '%s is not used: %s', path, error)
-    return counts
+    counts = state_file.read_usable(
+        os.path.join(disk_root, FILE), _parse, 'counts of failures'
+    )
+    return counts or dict.fromkeys(REASONS, 0)
+
+
+def _parse(fields: Any) -> dict[str, int]:
+    return {reason: int(fields[reason]) for reason in REASONS}

@@ -16,14 +16,13 @@ Its UUID is also that of the disk's resource provider in Placement.
 """
 
 import dataclasses
-import json
 import os
 import uuid as uuidlib
 
 from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
-from nova_diskplacer.host import files
+from nova_diskplacer.host import state_file
 from nova_diskplacer.host import sysfs
 
 FILE = '.diskplacer.json'
@@ -47,25 +46,16 @@ def read(disk: str) -> Identity | None:
 
     :raises DiskError: the identity file cannot be read or is malformed.
     """
-    path = os.path.join(disk, FILE)
-    try:
-        with open(path, encoding='utf-8') as stream:
-            return parse(stream.read())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise exception.DiskError(f'{path}: {error}') from error
+    return state_file.read(
+        os.path.join(disk, FILE), parse, 'the identity of a disk'
+    )
 
 
-def parse(text: str) -> Identity:
-    """Return the identity in the content of an identity file.
+def parse(fields: object) -> Identity:
+    """Return the identity in the fields of an identity file.
 
-    :raises ValueError: the content is malformed.
+    :raises ValueError: the fields are malformed.
     """
-    try:
-        fields = json.loads(text)
-    except RecursionError as error:
-        raise ValueError(f'not JSON: {error}') from error
     if not isinstance(fields, dict) or fields.get('version') != VERSION:
         raise ValueError(f'not a disk identity of version {VERSION}')
     medium, mbps = fields.get('medium'), fields.get('mbps')
@@ -101,11 +91,10 @@ def check_uuid(text: str) -> str:
 def write(disk: str, identity: Identity) -> None:
     """Write the identity file, atomically and durably.
 
-    :raises OSError: the disk cannot be written.
+    :raises DiskError: the disk cannot be written.
     """
     fields = {'version': VERSION, **dataclasses.asdict(identity)}
-    path = os.path.join(disk, FILE)
-    files.replace(path, json.dumps(fields) + '\n', durable=True)
+    state_file.write(os.path.join(disk, FILE), fields, durable=True)
 
 
 def choose(

@@ -17,6 +17,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import typing
 
 from nova_diskplacer import exception
 
@@ -78,6 +79,22 @@ def disk_errors(subject: str) -> collections.abc.Iterator[None]:
         yield
     except OSError as error:
         raise exception.DiskError(f'{subject}: {error.strerror}') from error
+
+
+def read_all(stream: typing.BinaryIO, path: str, most: int) -> bytes:
+    """Return the content of a file.
+
+    A device or a pipe may have no end, and would take the memory of the host.
+
+    :param most: bytes that it may have.
+    :raises DiskError: it has more.
+    """
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise exception.DiskError(
+            f'{path}: longer than {most >> 20} MiB, so it is not read'
+        )
+    return content
 
 
 def _open_itself(path: str, flags: int) -> int:

@@ -22,16 +22,15 @@ import contextlib
 import dataclasses
 import fcntl
 import json
-import math
 import os
 import types
 import typing
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import files
+from nova_diskplacer.host import json_fields
 
-# Bytes of a file that are read: a device or a pipe may have no end, and
-# reading it would take the memory of the host.
+# Bytes of a file that are read.
 _MOST = 256 << 20
 
 
@@ -41,11 +40,7 @@ def read(path: str) -> list[bytes]:
     :raises DiskError: it cannot be read, or is too long.
     """
     with files.disk_errors(path), open(path, 'rb') as stream:
-        content = stream.read(_MOST + 1)
-    if len(content) > _MOST:
-        raise exception.DiskError(
-            f'{path}: longer than {_MOST >> 20} MiB, so it is not read'
-        )
+        content = files.read_all(stream, path, _MOST)
     return content.split(b'\n')[:-1]
 
 
@@ -81,71 +76,16 @@ def parse(text: bytes, type_: type, **marks: object) -> typing.Any:
         fields = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise ValueError(f'not JSON: {error}') from error
-    if not isinstance(fields, dict):
-        raise ValueError('not an object of JSON')
-    for name, wanted in marks.items():
-        found = fields.pop(name, None)
-        if found != wanted:
-            raise ValueError(f'{name}={found} is not {wanted}')
-    return _fields('', type_, fields)
+    if isinstance(fields, dict):
+        for name, mark in marks.items():
+            value = fields.pop(name, None)
+            if value != mark:
+                raise ValueError(f'{name}={value} is not {mark}')
+    return json_fields.typed(type_, fields)
 
 
 def _refuse(text: str) -> typing.NoReturn:
     raise ValueError(f'{text} is no number')
-
-
-def _value(name: str, kind: typing.Any, value: typing.Any) -> typing.Any:
-    """Return a value of JSON as a type of a field.
-
-    :raises ValueError: it is of another type.
-    """
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if kind is typing.Any:
-        return value
-    if origin is types.UnionType:
-        # a type or None
-        return None if value is None else _value(name, inner[0], value)
-    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
-        return _fields(name, kind, value)
-    if origin is tuple and isinstance(value, list):
-        return tuple(_value(name, inner[0], one) for one in value)
-    if origin is dict and isinstance(value, dict):
-        return {
-            key: _value(f'{name}.{key}', inner[1], one)
-            for key, one in value.items()
-        }
-    if kind is float and type(value) in (int, float) and _is_finite(value):
-        return float(value)
-    if type(value) is not kind or kind is float:
-        wanted = getattr(kind, '__name__', kind)
-        raise ValueError(f'{name}={value!r} is no {wanted}')
-    return value
-
-
-def _is_finite(value: float) -> bool:
-    # JSON has integers that no float can hold
-    with contextlib.suppress(OverflowError):
-        return math.isfinite(value)
-    return False
-
-
-def _fields(
-    name: str, kind: typing.Any, value: collections.abc.Mapping[str, object]
-) -> typing.Any:
-    hints = typing.get_type_hints(kind)
-    if value.keys() != hints.keys():
-        unknown = sorted(value.keys() ^ hints.keys())
-        raise ValueError(
-            f'{name or "the line"} lacks or does not have: '
-            f'{", ".join(unknown)}'
-        )
-    prefix = f'{name}.' if name else ''
-    return kind(
-        **{
-            key: _value(f'{prefix}{key}', hint, value[key])
-            for key, hint in hints.items()
-        }
-    )
 
 
 class Writer:

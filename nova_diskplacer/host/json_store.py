@@ -12,14 +12,15 @@
 
 """Stores small JSON files that survive a restart of the agent."""
 
-import json
 import os
 from typing import Any
 
 from oslo_log import log as logging
 
+from nova_diskplacer import exception
 from nova_diskplacer.host import files
 from nova_diskplacer.host import log_once
+from nova_diskplacer.host import state_file
 
 LOG = logging.getLogger(__name__)
 
@@ -37,28 +38,23 @@ class JsonStore:
 
     def load(self, name: str) -> Any:
         """Return the content of a file, None if it cannot be used."""
-        path = self._path(name)
-        try:
-            with open(path, encoding='utf-8') as stream:
-                return json.load(stream)
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            LOG.warning('%s is not used: %s', path, error)
-            return None
+        return state_file.read_usable(
+            self._path(name), lambda content: content, 'JSON'
+        )
 
     def save(self, name: str, fields: Any) -> None:
         """Replace the content of a file atomically."""
         path = self._path(name)
         try:
-            os.makedirs(self._directory, mode=0o755, exist_ok=True)
-            files.replace(path, json.dumps(fields), durable=False)
-        except OSError as error:
+            with files.disk_errors(path):
+                os.makedirs(self._directory, mode=0o755, exist_ok=True)
+            state_file.write(path, fields, durable=False)
+        except exception.DiskError as error:
             self._log.log(
                 self._directory,
                 'Files in %s are not written: %s',
                 self._directory,
-                error.strerror,
+                error,
             )
         else:
             self._log.clear(self._directory)

@@ -20,13 +20,13 @@ A reboot resets the settings and invalidates the files.
 import collections.abc
 import contextlib
 import dataclasses
-import json
 import os
 from typing import Any
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import files
+from nova_diskplacer.host import state_file
 from nova_diskplacer.host import sysfs
 
 _VERSION = 1
@@ -72,7 +72,7 @@ class SavedSettings:
     def uuids(self) -> list[str]:
         """Return the disks with saved settings, sorted."""
         with (
-            _explained(self._directory),
+            files.disk_errors(self._directory),
             contextlib.suppress(FileNotFoundError),
         ):
             return sorted(
@@ -117,9 +117,9 @@ class SavedSettings:
             'boot_id': self._boot_id,
             **dataclasses.asdict(settings),
         }
-        with _explained(path):
+        with files.disk_errors(path):
             os.makedirs(self._directory, mode=0o755, exist_ok=True)
-            files.replace(path, json.dumps(fields), durable=True)
+        state_file.write(path, fields, durable=True)
         self._cache[uuid] = settings
 
     def restore(self, uuid: str) -> None:
@@ -157,15 +157,14 @@ class SavedSettings:
     def _load(self, uuid: str) -> DeviceSettings | None:
         """Return the settings saved for a disk since boot."""
         if uuid not in self._cache:
-            path = self._path(uuid)
-            with (
-                _explained(path),
-                contextlib.suppress(FileNotFoundError),
-                open(path, encoding='utf-8') as stream,
-            ):
-                settings = self._parse(json.load(stream))
-                if settings is not None:
-                    self._cache[uuid] = settings
+            settings = state_file.read(
+                self._path(uuid),
+                self._parse,
+                'the original settings of a disk',
+                'check the current settings and remove the file',
+            )
+            if settings is not None:
+                self._cache[uuid] = settings
         return self._cache.get(uuid)
 
     def _parse(self, fields: Any) -> DeviceSettings | None:
@@ -190,7 +189,10 @@ class SavedSettings:
     def _remove(self, uuid: str) -> None:
         self._cache.pop(uuid, None)
         path = self._path(uuid)
-        with _explained(path), contextlib.suppress(FileNotFoundError):
+        with (
+            files.disk_errors(path),
+            contextlib.suppress(FileNotFoundError),
+        ):
             os.unlink(path)
 
     def _path(self, uuid: str) -> str:
@@ -200,18 +202,5 @@ class SavedSettings:
 def boot_id() -> str:
     """Return the kernel's ID of this boot."""
     path = '/proc/sys/kernel/random/boot_id'
-    with _explained(path), open(path, encoding='ascii') as stream:
+    with files.disk_errors(path), open(path, encoding='ascii') as stream:
         return stream.read().strip()
-
-
-@contextlib.contextmanager
-def _explained(path: str) -> collections.abc.Iterator[None]:
-    """Raise any error as a DiskError with the path of the file."""
-    try:
-        with files.disk_errors(path):
-            yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise exception.DiskError(
-            f'{path} does not contain the original settings of a disk '
-            f'({error!r}): check the current settings and remove the file'
-        ) from error

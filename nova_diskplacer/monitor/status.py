@@ -21,7 +21,7 @@ import json
 from typing import Any
 
 from nova_diskplacer import exception
-from nova_diskplacer.host import json_lines
+from nova_diskplacer.host import json_fields
 from nova_diskplacer.monitor import diskstats
 from nova_diskplacer.monitor import elastic_status
 
@@ -172,9 +172,7 @@ def from_json(text: str) -> Status | None:
         pairs = ConsumerDiskColumns(**fields.pop('pairs'))
         elastic = fields.pop('elastic')
         if elastic is not None:
-            elastic = json_lines.parse(
-                json.dumps(elastic).encode(), elastic_status.ElasticStatus
-            )
+            elastic = json_fields.typed(elastic_status.ElasticStatus, elastic)
         return Status(disks=disks, pairs=pairs, elastic=elastic, **fields)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise exception.AgentError(

@@ -32,6 +32,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import commands
 from nova_diskplacer.host import files
+from nova_diskplacer.host import state_file
 
 # Seconds to wait for udev, which opens a device after it was written to.
 _UDEV_PATIENCE = 60
@@ -93,20 +94,21 @@ class KnownDevices:
             if self._devices is None:
                 self._devices = {}
                 # without the file LVM searches all devices
-                with (
-                    contextlib.suppress(OSError, TypeError, ValueError),
-                    open(_known_path(), encoding='utf-8') as stream,
-                ):
-                    self._devices = dict(json.load(stream))
+                with contextlib.suppress(OSError, exception.DiskError):
+                    self._devices = (
+                        state_file.read(_known_path(), dict, 'devices') or {}
+                    )
             return tuple(self._devices.get(group, ()))
 
     def replace(self, devices: dict[str, list[str]]) -> None:
         """Remember the devices of all groups by the groups' names."""
-        with self._lock, contextlib.suppress(OSError):
+        with (
+            self._lock,
+            contextlib.suppress(OSError, exception.DiskError),
+        ):
             if devices != self._devices:
                 self._devices = devices
-                text = json.dumps(devices)
-                files.replace(_known_path(), text, durable=False)
+                state_file.write(_known_path(), devices, durable=False)
 
 
 #: known devices of this process

@@ -17,7 +17,6 @@ What is required and not there, or not usable, raises DiskError.
 
 import collections
 import dataclasses
-import json
 from typing import Any
 
 from nova_diskplacer import exception
@@ -171,7 +170,7 @@ class Group:
             'mbps': _number(naming.value(self.tags, naming.MBPS)),
         }
         try:
-            return identity.parse(json.dumps(fields))
+            return identity.parse(fields)
         except ValueError as error:
             raise exception.DiskError(
                 f'tags of volume group {self.name}: {error}'

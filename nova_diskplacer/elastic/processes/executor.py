@@ -31,6 +31,7 @@ from nova_diskplacer.elastic.processes import operator_overrides
 from nova_diskplacer.elastic.processes import progress as progress_
 from nova_diskplacer.host import files
 from nova_diskplacer.host import log_once
+from nova_diskplacer.host import retry_logger
 from nova_diskplacer.monitor import elastic_status
 
 LOG = logging.getLogger(__name__)
@@ -86,10 +87,10 @@ class Executor:
         self._stopped = stopped
         self._last = progress_.read(disk_root)
         self._written = -_IDLE_PAUSE
-        self._log = log_once.RetryLogger(
+        self._log = retry_logger.RetryLogger(
             'No legs are moved', 'Legs are moved again'
         )
-        self._recovering = log_once.RetryLogger(
+        self._recovering = retry_logger.RetryLogger(
             'Interrupted steps are not cleaned up',
             'Interrupted steps are cleaned up',
         )

@@ -17,14 +17,12 @@
 
 import collections.abc
 import dataclasses
-import fcntl
-import json
 import os
 
 from nova_diskplacer import exception
 from nova_diskplacer.elastic import inputs
-from nova_diskplacer.host import files
-from nova_diskplacer.host import json_lines
+from nova_diskplacer.host import json_fields
+from nova_diskplacer.host import state_file
 
 FILE = 'elastic-orders.json'
 
@@ -41,19 +39,23 @@ def read(disk_root: str) -> inputs.Overrides:
 
     :raises ElasticError: the file cannot be used.
     """
-    path = os.path.join(disk_root, FILE)
     try:
-        with open(path, 'rb') as stream:
-            content = json_lines.parse(stream.read(), _File)
-        return inputs.Overrides(
-            content.forbid_all, frozenset(content.forbidden), content.forced
+        overrides = state_file.read(
+            os.path.join(disk_root, FILE),
+            _parse,
+            'the orders of the operator',
+            'remove the file and give the orders anew',
         )
-    except FileNotFoundError:
-        return inputs.Overrides()
-    except (OSError, ValueError) as error:
-        raise exception.ElasticError(
-            f'{path}: {error}: remove the file and give the orders anew'
-        ) from error
+    except exception.DiskError as error:
+        raise exception.ElasticError(str(error)) from error
+    return overrides or inputs.Overrides()
+
+
+def _parse(fields: object) -> inputs.Overrides:
+    content: _File = json_fields.typed(_File, fields)
+    return inputs.Overrides(
+        content.forbid_all, frozenset(content.forbidden), content.forced
+    )
 
 
 def change(
@@ -66,19 +68,14 @@ def change(
     :raises DiskPlacerError: the file cannot be used or written.
     """
     path = os.path.join(disk_root, FILE)
-    with (
-        files.disk_errors(path),
-        files.opened(disk_root, os.O_RDONLY | os.O_DIRECTORY) as directory,
-    ):
-        fcntl.flock(directory, fcntl.LOCK_EX)
+    with state_file.changing(path):
         overrides = changed(read(disk_root))
         fields = _File(
             overrides.forbid_all,
             tuple(sorted(overrides.forbidden)),
             dict(overrides.forced),
         )
-        text = json.dumps(vars(fields))
-        files.replace(path, text, durable=True, mode=0o600)
+        state_file.write(path, vars(fields), durable=True, mode=0o600)
 
 
 def forbid(overrides: inputs.Overrides, vdisk: str) -> inputs.Overrides:

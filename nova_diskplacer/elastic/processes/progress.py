@@ -16,22 +16,14 @@ They are two processes that must not wait for each other.
 """
 
 import dataclasses
-import json
+import functools
 import os
 import time
 from typing import Any
 
-from oslo_log import log as logging
-
-from nova_diskplacer.host import files
-from nova_diskplacer.host import json_lines
-from nova_diskplacer.host import log_once
+from nova_diskplacer.host import json_fields
+from nova_diskplacer.host import state_file
 from nova_diskplacer.monitor import elastic_status
-
-LOG = logging.getLogger(__name__)
-
-# The agent reads the file once in an interval.
-_unreadable = log_once.ChangeLogger(LOG)
 
 FILE = 'elastic-executor.json'
 
@@ -80,16 +72,10 @@ class Progress:
 
 def read(disk_root: str) -> Progress | None:
     """Return the state, None without a file that can be used."""
-    path = os.path.join(disk_root, FILE)
-    try:
-        with open(path, 'rb') as stream:
-            progress: Progress = json_lines.parse(stream.read(), Progress)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        _unreadable.log(path, '%s is not used: %s', path, error)
-        return None
-    _unreadable.clear(path)
+    parse = functools.partial(json_fields.typed, Progress)
+    progress: Progress | None = state_file.read_usable(
+        os.path.join(disk_root, FILE), parse, 'the state of the executor'
+    )
     return progress
 
 
@@ -98,10 +84,12 @@ def write(disk_root: str, progress: Progress) -> None:
 
     :raises DiskError: the disk root cannot be written to.
     """
-    path = os.path.join(disk_root, FILE)
-    with files.disk_errors(path):
-        text = json.dumps(dataclasses.asdict(progress))
-        files.replace(path, text, durable=False, mode=0o600)
+    state_file.write(
+        os.path.join(disk_root, FILE),
+        dataclasses.asdict(progress),
+        durable=False,
+        mode=0o600,
+    )
 
 
 def describe(progress: Progress | None, now: float) -> str:

@@ -28,7 +28,7 @@ from typing import Any
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import agent_socket
-from nova_diskplacer.host import json_lines
+from nova_diskplacer.host import json_fields
 from nova_diskplacer.monitor import elastic_status
 
 #: Version of the format.
@@ -74,8 +74,8 @@ def fetch(
         if step is None:
             return None
         known = {name: step[name] for name in _FIELDS}
-        wanted: elastic_status.WantedStep = json_lines.parse(
-            json.dumps(known).encode(), elastic_status.WantedStep
+        wanted: elastic_status.WantedStep = json_fields.typed(
+            elastic_status.WantedStep, known
         )
     except (KeyError, TypeError, ValueError) as error:
         raise exception.AgentError(

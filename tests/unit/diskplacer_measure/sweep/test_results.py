@@ -82,7 +82,7 @@ class ReadTest(ResultsTestCase):
         ('{"kind": "ru', 'there is no header'),
         ('{"kind": "result"}\n', 'line 1: kind=result is not run'),
         ('nonsense\n', 'line 1: not JSON'),
-        ('{"kind": "run", "version": 1}\n', 'line 1: the line lacks'),
+        ('{"kind": "run", "version": 1}\n', 'line 1: it lacks'),
     )
     @ddt.unpack
     def test_a_header(self, text, message):

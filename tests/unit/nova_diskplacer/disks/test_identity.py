@@ -41,7 +41,7 @@ class IdentityTestCase(testtools.TestCase):
 
     def test_malformed(self):
         good = {'version': 1, 'uuid': UUID, 'medium': 'hdd', 'mbps': 150}
-        self.assertEqual(UUID, identity.parse(json.dumps(good)).uuid)
+        self.assertEqual(UUID, identity.parse(good).uuid)
         for change in (
             {'version': 2},
             {'uuid': 'sda'},
@@ -62,7 +62,7 @@ class IdentityTestCase(testtools.TestCase):
         disk = {'version': 1, 'uuid': UUID, 'medium': 'ssd'}
         most = constants.MAX_FIGURE
         for mbps in (1, most):
-            known = identity.parse(json.dumps({**disk, 'mbps': mbps}))
+            known = identity.parse({**disk, 'mbps': mbps})
             self.assertEqual(mbps, known.mbps)
         for mbps in (0, most + 1, 1 << 70):
             self.write(json.dumps({**disk, 'mbps': mbps}))
@@ -78,14 +78,12 @@ class IdentityTestCase(testtools.TestCase):
 
     def test_uuid_becomes_canonical(self):
         found = identity.parse(
-            json.dumps(
-                {
-                    'version': 1,
-                    'uuid': UUID.upper(),
-                    'medium': 'ssd',
-                    'mbps': 1,
-                }
-            )
+            {
+                'version': 1,
+                'uuid': UUID.upper(),
+                'medium': 'ssd',
+                'mbps': 1,
+            }
         )
         self.assertEqual(UUID, found.uuid)
 

@@ -144,7 +144,7 @@ class ParseTest(Base):
         (b'[' * 100_000, 'not JSON'),
         (b'{"version": 2}', 'version=2 is not 1'),
         (b'{}', 'version=None is not 1'),
-        (b'{"version": 1}', 'the line lacks or does not have: about, block'),
+        (b'{"version": 1}', 'it lacks or does not have: about, block'),
     )
     @ddt.unpack
     def test_a_malformed_line(self, text, message):

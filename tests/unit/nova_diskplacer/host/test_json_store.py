@@ -41,7 +41,7 @@ class StoreTest(testtools.TestCase):
         with open(f'{self.path}/disk.json', 'w') as stream:
             stream.write('{')
         self.assertIsNone(self.store.load('disk'))
-        self.assertIn('disk.json is not used', self.log.output)
+        self.assertIn('it is not used', self.log.output)
 
     def test_not_writable(self):
         with open(os.path.dirname(self.path), 'w'):
