@@ -68,12 +68,20 @@ def capacities(
 def _capacity(
     host: str, disks: list[facts.Disk], request: flavor.VDiskRequest
 ) -> Capacity:
-    fit = [disk for disk in disks if _suits(disk, request)]
+    fit = [disk for disk in disks if suits(disk, request)]
     slots = [_slots(disk, request) for disk in fit]
     servers = count_servers(slots, request)
     return Capacity(
         host, len(fit), sum(slots), servers, _limit(fit, servers, request)
     )
+
+
+def servers_of_host(
+    disks: collections.abc.Iterable[facts.Disk], request: flavor.VDiskRequest
+) -> int:
+    """Return how many servers the disks of a host have room for."""
+    slots = [_slots(disk, request) for disk in disks if suits(disk, request)]
+    return count_servers(slots, request)
 
 
 def count_servers(
@@ -101,7 +109,8 @@ def _per_disk(request: flavor.VDiskRequest) -> int:
     return min(request.vdisks_per_disk, request.vdisks)
 
 
-def _suits(disk: facts.Disk, request: flavor.VDiskRequest) -> bool:
+def suits(disk: facts.Disk, request: flavor.VDiskRequest) -> bool:
+    """Return whether a disk may hold vdisks of the request."""
     if request.legs > 1 and not disk.can_stripe:
         return False
     return request.media in (flavor.ANY, disk.medium) and (

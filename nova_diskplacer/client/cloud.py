@@ -233,6 +233,18 @@ def read_flavors(
     )
 
 
+def read_aggregates(connection: Connection) -> dict[str, list[str]]:
+    """Return the hosts of each aggregate, by its name.
+
+    :raises DiskPlacerError: Nova does not answer.
+    """
+    with convert_errors('aggregates'):
+        return {
+            aggregate['name']: aggregate['hosts'] or []
+            for aggregate in connection.compute.aggregates()
+        }
+
+
 def change_flavor(
     connection: Connection, id_: str, change: flavors.Change
 ) -> None:

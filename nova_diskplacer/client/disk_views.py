@@ -17,6 +17,7 @@ import dataclasses
 import typing
 
 from nova_diskplacer.client import facts as facts_
+from nova_diskplacer.client import fleet
 from nova_diskplacer.client import vdisk_map
 from nova_diskplacer.client import views
 
@@ -76,3 +77,43 @@ def disk_fields(
         ),
     }
     return tuple(shown), tuple(shown.values())
+
+
+def fleet_table(
+    spaces: collections.abc.Mapping[str, fleet.Space],
+    rooms: collections.abc.Mapping[tuple[str, str], fleet.Room],
+) -> views.Table:
+    """Return a row for each flavor on all hosts and in each aggregate.
+
+    :param spaces: by aggregate.
+    :param rooms: by aggregate and flavor.
+    """
+    rows: list[tuple[typing.Any, ...]] = []
+    for aggregate, space in spaces.items():
+        of_space = (
+            aggregate,
+            space.hosts,
+            space.disks,
+            space.free_gb,
+            f'{space.committed:.0%}',
+            space.largest_gb,
+        )
+        of_flavors: list[tuple[typing.Any, ...]] = [
+            (flavor, room.servers, room.hosts, room.stranded)
+            for (name, flavor), room in rooms.items()
+            if name == aggregate
+        ]
+        for of_flavor in of_flavors or [('-', '-', '-', '-')]:
+            rows.append((*of_space, *of_flavor))
+    return (
+        'Aggregate',
+        'Hosts',
+        'Disks',
+        'GiB free',
+        'Committed',
+        'Largest vdisk',
+        'Flavor',
+        'Servers',
+        'On hosts',
+        'GiB stranded',
+    ), rows

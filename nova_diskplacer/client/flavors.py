@@ -13,6 +13,7 @@
 """Flavors and their profiles, for both command lines."""
 
 import collections.abc
+import contextlib
 import dataclasses
 import difflib
 import typing
@@ -125,6 +126,24 @@ def request_of(
             f'{flavor.NAMESPACE}vdisk_gb are not set'
         )
     return request
+
+
+def requests_of(
+    flavors: collections.abc.Iterable[advice.Flavor],
+    profiles: catalogue.Catalogue,
+) -> dict[str, flavor.VDiskRequest]:
+    """Return the vdisks of the servers of each flavor, by its name.
+
+    Flavors without vdisks, and those that are wrong, are left out: ``table``
+    and ``openstack vdisk check`` show the latter.
+    """
+    requests = {}
+    for flavor_ in flavors:
+        with contextlib.suppress(exception.DiskPlacerError):
+            requests[flavor_.name] = request_of(
+                flavor_.name, flavor_.extra_specs, profiles
+            )
+    return requests
 
 
 def choose(

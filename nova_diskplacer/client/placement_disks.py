@@ -158,6 +158,29 @@ def read_room(
     return disks
 
 
+def read_space(
+    client: placement_client.PlacementClient, chosen: Chosen
+) -> list[facts.Disk]:
+    """Return disks as ``read_room``, and the totals of those of full hosts.
+
+    It takes one request for each host, and two for each disk of a full one.
+
+    :raises DiskPlacerError: Placement does not answer or refuses.
+    """
+    disks = read_room(client, chosen)
+    full = {disk.host for disk in disks} - {
+        disk.host for disk in disks if disk.total_gb
+    }
+    names = chosen.hosts
+    providers = [
+        provider
+        for provider in chosen.providers
+        if names[provider.root] in full
+    ]
+    whole, _ = read(client, Chosen(providers, names))
+    return [whole.get(disk.uuid, disk) for disk in disks]
+
+
 def _traits(
     client: placement_client.PlacementClient,
 ) -> collections.abc.Callable[[str], dict[str, typing.Any]]:

@@ -17,16 +17,21 @@ import datetime
 import logging
 import typing
 
+from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.client import capacity
 from nova_diskplacer.client import cloud
 from nova_diskplacer.client import disk_views
 from nova_diskplacer.client import flavors
+from nova_diskplacer.client import fleet
+from nova_diskplacer.client import fleet_metrics
 from nova_diskplacer.client import placement_disks
 from nova_diskplacer.client import vdisk_map
 from nova_diskplacer.client import views
 from nova_diskplacer.client.osc import base
+from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.profiles import advice
+from nova_diskplacer.profiles import catalogue
 
 LOG = logging.getLogger(__name__)
 
@@ -107,27 +112,43 @@ class Check(base.Lister):
 
 
 class Capacity(base.Lister):
-    """Show how many more servers of a flavor find disks on each host.
+    """Show how many more servers find disks.
 
-    The hosts with the least space come first. Only disks are counted.
+    With --flavor, each host is shown, those with the least space first.
+    Without, all hosts and each aggregate are shown with every flavor that has
+    vdisks: the share of the space that servers claim, the largest vdisk that
+    fits a disk, how many servers fit and on how many hosts, and the free GiB
+    that none of them can use. Only disks are counted.
     """
 
     def add_arguments(self, parser: _Parser) -> None:
         parser.add_argument(
             '--flavor',
             metavar='FLAVOR',
-            required=True,
-            help='flavor with vdisks, by name or ID',
+            help='only this flavor with vdisks, by name or ID',
+        )
+        parser.add_argument(
+            '--metrics',
+            metavar='FILE',
+            help='write the figures of all hosts and aggregates to FILE, too, '
+            'for the textfile collector of node_exporter; not with --flavor',
         )
         _add_host(parser)
         base.add_profile_dirs(parser)
 
     def take_action(self, args: argparse.Namespace) -> _Table:
+        profiles = base.load_profiles(args)
+        client = cloud.placement(self.connection)
+        if not args.flavor:
+            return self._fleet(args, client, profiles)
+        if args.metrics:
+            raise exception.DiskPlacerError(
+                '--metrics: is for all flavors, not with --flavor'
+            )
         (named,) = cloud.read_flavors(self.connection, [args.flavor])
         request = flavors.request_of(
-            named.name, named.flavor.extra_specs, base.load_profiles(args)
+            named.name, named.flavor.extra_specs, profiles
         )
-        client = cloud.placement(self.connection)
         disks = placement_disks.read_room(
             client, placement_disks.choose(client, args.host)
         )
@@ -136,6 +157,32 @@ class Capacity(base.Lister):
             (host.host, host.disks, host.slots, host.servers, host.limit)
             for host in sorted(hosts, key=lambda host: host.servers)
         ]
+
+    def _fleet(
+        self,
+        args: argparse.Namespace,
+        client: placement_client.PlacementClient,
+        profiles: catalogue.Catalogue,
+    ) -> _Table:
+        requests = flavors.requests_of(
+            (named.flavor for named in cloud.read_flavors(self.connection)),
+            profiles,
+        )
+        disks = placement_disks.read_space(
+            client, placement_disks.choose(client, args.host)
+        )
+        groups = fleet.of_aggregates(
+            disks, cloud.read_aggregates(self.connection)
+        )
+        spaces = {name: fleet.space(disks) for name, disks in groups.items()}
+        rooms = {
+            (name, flavor): fleet.room(disks, request)
+            for name, disks in groups.items()
+            for flavor, request in requests.items()
+        }
+        if args.metrics:
+            fleet_metrics.write(args.metrics, spaces, rooms)
+        return disk_views.fleet_table(spaces, rooms)
 
 
 class ListDisks(base.Lister):

@@ -48,6 +48,11 @@ def disk(name, values, **labels):
     return series(f'diskplacer_disk_{name}', {**DISK, **labels}, values)
 
 
+def fleet(name, values):
+    labels = {'aggregate': '(all hosts)', 'flavor': 'wide'}
+    return series(f'diskplacer_fleet_{name}', labels, values)
+
+
 UP = series('up', {'job': 'diskplacer', 'instance': 'h:9748'}, '1x60')
 DOWN = series('up', {'job': 'diskplacer', 'instance': 'h:9748'}, '1x50 0x10')
 
@@ -98,6 +103,11 @@ CASES = {
             host('weights_decided', '0x60'),
             host('agent_info', '1x60', mode='off'),
         ],
+    ),
+    'DiskplacerFlavorHardlyFits': (
+        [UP, fleet('hosts', '2x120')],
+        {'flavor': 'wide'},
+        [UP, fleet('hosts', '3x120')],
     ),
     'DiskplacerDiskUnhealthy': (
         [

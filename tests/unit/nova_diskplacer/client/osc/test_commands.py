@@ -433,6 +433,59 @@ class DiskTest(CommandTestCase):
         )
         self.assertIn('flavor bare has no vdisks', str(error))
 
+    def test_capacity_of_all_hosts(self):
+        self.answer_nova(mapping='consolidated')
+        self.requests.get(
+            f'{NOVA}/os-aggregates',
+            json={
+                'aggregates': [
+                    {'name': 'fast', 'hosts': ['compute-1.example.org']},
+                    {'name': 'no disks', 'hosts': ['compute-3.example.org']},
+                ]
+            },
+        )
+        path = os.path.join(self.useFixture(fixtures.TempDir()).path, 'a.prom')
+        _, rows = self.json(disks.Capacity, '--metrics', path)
+        shown = 1, 2, 50, '29%', 50, 'two', 2, 1, 'GiB 10'
+        self.assertEqual(
+            [('(all hosts)', *shown), ('fast', *shown)],
+            [tuple(row.values()) for row in rows],
+        )
+        with open(path) as stream:
+            text = stream.read()
+        self.assertIn(
+            'diskplacer_fleet_servers{aggregate="(all hosts)",flavor="two"} '
+            '2.0',
+            text,
+        )
+        self.assertIn(
+            'diskplacer_fleet_stranded_bytes{aggregate="(all hosts)",'
+            'flavor="two",reason="GiB"} 1.073741824e+10',
+            text,
+        )
+        asked = [one.path for one in self.requests.request_history]
+        self.assertFalse([path for path in asked if HDD in path])
+
+    def test_metrics_of_one_flavor(self):
+        error = self.assertRaises(
+            exception.DiskPlacerError,
+            self.run_,
+            disks.Capacity,
+            '--flavor=two',
+            '--metrics=a.prom',
+        )
+        self.assertIn('not with --flavor', str(error))
+
+    def test_metrics_that_cannot_be_written(self):
+        self.requests.get(f'{NOVA}/os-aggregates', json={'aggregates': []})
+        error = self.assertRaises(
+            exception.DiskPlacerError,
+            self.run_,
+            disks.Capacity,
+            '--metrics=/nowhere/a.prom',
+        )
+        self.assertIn('--metrics /nowhere/a.prom: ', str(error))
+
 
 class FlavorTest(CommandTestCase):
     def test_list(self):
