@@ -44,6 +44,33 @@ _VDISKS_PART = 0.5
 _STEPS = 20
 
 
+class Space(typing.NamedTuple):
+    """What of H hosts' disks a request could use, arrays of shape (H,).
+
+    ``total_gb`` and ``free_gb`` are in GiB; ``vdisks`` is the mean number of
+    vdisks on a disk.
+    """
+
+    total_gb: base.Ints
+    free_gb: base.Floats
+    vdisks: base.Floats
+
+    @property
+    def committed(self) -> float:
+        """Committed share of all disks, 0 to 1; 0 if there are none."""
+        total = self.total_gb.sum()
+        return float(1 - self.free_gb.sum() / total) if total else 0.0
+
+    def scores(self) -> base.Floats:
+        """Return the hosts' pack scores, 0 to 1, (H,)."""
+        scores = 1 - (
+            _VDISKS_PART * self.vdisks / max(self.vdisks.max(), 1)
+            + (1 - _VDISKS_PART) * self.free_gb / max(self.free_gb.max(), 1)
+        )
+        rounded: base.Floats = np.rint(scores * _STEPS) / _STEPS
+        return rounded
+
+
 @dataclasses.dataclass(frozen=True)
 class Packing:
     """How much a request packs, and the pack scores of H hosts.
@@ -85,35 +112,37 @@ def of_request(
     """
     if not hosts:
         return None
+    space = space_of(free, request)
+    if not space.total_gb.any():
+        return None
+    committed = space.committed
+    share = _share(committed, hosts)
+    if not share.any():
+        return None
+    return Packing(share, space.scores(), committed)
+
+
+def space_of(free: FreeCapacity, request: flavor.VDiskRequest) -> Space:
+    """Return what of the hosts' disks a request could use."""
     usable = free.usable(request)
     total_gb, free_gb = free.total_gb, free.free_gb
     if request.vdisk_mbps:
         # a disk without free MB/s has no use for its free GiB
         share = free.free_mbps / np.maximum(free.total_mbps, 1)
         free_gb = np.minimum(free_gb, share * total_gb)
-    total_gb = np.where(usable, total_gb, 0)
-    free_of_host = np.where(usable & (free_gb > 0), free_gb, 0).sum(axis=1)
-    total = total_gb.sum()
-    if not total:
-        return None
-    committed = 1 - free_of_host.sum() / total
-    share = _share(float(committed), hosts)
-    if not share.any():
-        return None
     vdisks = np.where(usable, free.vdisks, 0).sum(axis=1)
-    per_disk = vdisks / np.maximum(usable.sum(axis=1), 1)
-    scores = 1 - (
-        _VDISKS_PART * per_disk / max(per_disk.max(), 1)
-        + (1 - _VDISKS_PART) * free_of_host / max(free_of_host.max(), 1)
+    return Space(
+        np.where(usable, total_gb, 0).sum(axis=1),
+        np.where(usable & (free_gb > 0), free_gb, 0).sum(axis=1),
+        vdisks / np.maximum(usable.sum(axis=1), 1),
     )
-    return Packing(share, np.rint(scores * _STEPS) / _STEPS, float(committed))
 
 
 def _share(committed: float, hosts: list[typing.Any]) -> base.Floats:
     """Return how much the pack score counts on each host, (H,)."""
     group = conf.CONF.diskplacer_scheduler
     options = {name: getattr(group, name) for name in _OPTIONS}
-    share = np.full(len(hosts), _share_between(committed, *options.values()))
+    share = np.full(len(hosts), share_between(committed, *options.values()))
     for index, host in enumerate(hosts):
         if any(
             not options.keys().isdisjoint(aggregate.metadata)
@@ -123,11 +152,11 @@ def _share(committed: float, hosts: list[typing.Any]) -> base.Floats:
                 utils.get_weight_multiplier(host, name, value)
                 for name, value in options.items()
             ]
-            share[index] = _share_between(committed, *of_host)
+            share[index] = share_between(committed, *of_host)
     return share
 
 
-def _share_between(
+def share_between(
     committed: float, spread_up_to: float, pack_from: float
 ) -> float:
     """Return how much the pack score counts, 0 to 1."""
