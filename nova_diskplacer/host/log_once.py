@@ -13,8 +13,8 @@
 """Logs lasting conditions when they begin and change."""
 
 import collections.abc
-
-from oslo_log import log as logging
+import logging
+from typing import Any
 
 
 class ChangeLogger:
@@ -26,7 +26,7 @@ class ChangeLogger:
 
     def __init__(
         self,
-        logger: logging.KeywordArgumentAdapter,
+        logger: 'logging.Logger | logging.LoggerAdapter[Any]',
         level: int = logging.WARNING,
     ) -> None:
         self._logger = logger

@@ -20,11 +20,10 @@ import collections.abc
 import contextlib
 import fcntl
 import json
+import logging
 import os
 from typing import Any
 from typing import TypeVar
-
-from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import files
