@@ -39,6 +39,7 @@ from diskplacer_measure.sweep import profile_changes
 from diskplacer_measure.sweep import results
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
+from nova_diskplacer.client import cloud as client_cloud
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import profile as profile_command
 from nova_diskplacer.cmd import shell
@@ -137,10 +138,12 @@ def _choose(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     changed = _changed_profiles(
         run, choices, catalogue.load(directories), args.objective
     )
+    connection = None
     flavors = []
     if args.apply:
         _check_optimum(choices, args)
-        flavors = cloud.flavors(cloud.connect(args), args.apply)
+        connection = cloud.connection(args)
+        flavors = client_cloud.read_flavors(connection, args.apply)
     if args.profile_dir:
         for profile, _ in changed.values():
             _write(args.profile_dir, profile)
@@ -152,6 +155,7 @@ def _choose(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         # with the profiles that have just been written
         profiles = catalogue.load(directories)
         profile_command.apply(
+            connection,
             flavors,
             profiles.find(args.workload),
             profiles,

@@ -26,6 +26,8 @@ import typing
 
 from keystoneauth1 import exceptions as ks_exc
 from openstack import exceptions as sdk_exc
+from openstack import resource
+from openstack.compute.v2 import flavor as sdk_flavor
 
 from nova_diskplacer import exception
 from nova_diskplacer import terminal
@@ -34,6 +36,7 @@ from nova_diskplacer.client import flavors
 from nova_diskplacer.client import placement_disks
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.profiles import advice
+from nova_diskplacer.profiles import catalogue
 
 # Nova names a volume that it creates for a server so.
 _BLANK = '-blank-vol'
@@ -180,6 +183,12 @@ def convert_errors(subject: str) -> collections.abc.Iterator[None]:
         raise exception.DiskPlacerError(f'{subject}: {error}') from error
 
 
+class _Flavor(sdk_flavor.Flavor):
+    """A flavor of the SDK; its extra specs are None if Nova hides them."""
+
+    extra_specs = resource.Body('extra_specs', type=dict)
+
+
 @dataclasses.dataclass(frozen=True)
 class NamedFlavor:
     """A flavor of Nova's with its ID."""
@@ -207,29 +216,60 @@ def read_flavors(
 ) -> list[NamedFlavor]:
     """Return the flavors with these names or IDs, all without any.
 
-    :raises DiskPlacerError: there is no such flavor, or Nova does not answer.
+    :raises DiskPlacerError: there is no such flavor, Nova does not show its
+        extra specs, or does not answer.
     """
     with convert_errors('flavors'):
         # None: private flavors too, which only administrators can list
-        listed = [
-            NamedFlavor(
-                nova_flavor['id'],
-                advice.Flavor(
-                    nova_flavor['name'],
-                    nova_flavor['vcpus'],
-                    nova_flavor['ram'],
-                    dict(nova_flavor['extra_specs'] or {}),
-                ),
-            )
-            for nova_flavor in connection.compute.flavors(
-                details=True, is_public='None'
-            )
-        ]
-    return flavors.choose(
-        listed,
-        names,
-        lambda nova_flavor: nova_flavor.name,
-        lambda nova_flavor: nova_flavor.id,
+        listed = list(_Flavor.list(connection.compute, is_public='None'))
+    return [
+        NamedFlavor(
+            nova_flavor.id,
+            advice.Flavor(
+                nova_flavor.name,
+                nova_flavor.vcpus,
+                nova_flavor.ram,
+                _extra_specs(nova_flavor),
+            ),
+        )
+        for nova_flavor in flavors.choose(
+            listed,
+            names,
+            lambda nova_flavor: str(nova_flavor.name),
+            lambda nova_flavor: str(nova_flavor.id),
+        )
+    ]
+
+
+def _extra_specs(nova_flavor: _Flavor) -> dict[str, str]:
+    if nova_flavor.extra_specs is None:
+        raise exception.DiskPlacerError(
+            'Nova does not show the extra specs of flavor '
+            f'{nova_flavor.name}: the account needs the right to see them'
+        )
+    return dict(nova_flavor.extra_specs)
+
+
+def apply_profile(
+    chosen: collections.abc.Iterable[NamedFlavor],
+    profile: catalogue.Profile,
+    profiles: catalogue.Catalogue,
+    volume_type: str | None,
+    write: collections.abc.Callable[[str, flavors.Change], None] | None,
+) -> collections.abc.Iterator[str]:
+    """Give flavors a profile, and yield the lines to print.
+
+    :param volume_type: that of the vdisks of a flavor and profile without one.
+    :param write: changes the flavor with an ID; None to change nothing.
+    :raises DiskPlacerError: ``write`` raises it.
+    """
+    ids = {named.name: named.id for named in chosen}
+    return flavors.apply(
+        [
+            flavors.change(named.flavor, profile, profiles, volume_type)
+            for named in chosen
+        ],
+        write and (lambda change: write(ids[change.flavor.name], change)),
     )
 
 

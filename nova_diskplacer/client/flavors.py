@@ -176,13 +176,12 @@ def choose(
 
 def apply(
     changes: collections.abc.Iterable[Change],
-    write: collections.abc.Callable[[Change], None],
-    yes: bool,
+    write: collections.abc.Callable[[Change], None] | None,
 ) -> collections.abc.Iterator[str]:
     """Show how flavors change, change them, and yield the lines to print.
 
-    :param write: changes a flavor; raises ``DiskPlacerError``.
-    :param yes: change them; without it, they are shown.
+    :param write: changes a flavor; raises ``DiskPlacerError``. None to change
+        nothing.
     """
     changes = list(changes)
     for change in changes:
@@ -190,7 +189,7 @@ def apply(
     changes = [change for change in changes if change.set or change.unset]
     if not changes:
         yield 'Nothing to change.'
-    elif not yes:
+    elif write is None:
         yield 'Nothing is changed without --yes.'
     else:
         for change in changes:

@@ -18,6 +18,7 @@ import os
 import typing
 
 from nova_diskplacer import flavor
+from nova_diskplacer.client import cloud
 from nova_diskplacer.client import flavors
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import frameworks
@@ -27,7 +28,7 @@ FORMATS = {'user-data': config.user_data, 'script': config.script}
 
 
 def add_options(parser: argparse.ArgumentParser, format_option: str) -> None:
-    """Add the options that say for whom user data is, and how.
+    """Add the options for the server or flavor, and for the user data.
 
     :param format_option: name of the option for user data or script.
     """
@@ -104,35 +105,26 @@ def add_options(parser: argparse.ArgumentParser, format_option: str) -> None:
     )
 
 
-def of_flavor(
+def generate(
     args: argparse.Namespace,
-    name: str,
-    specs: catalogue.Specs,
+    connection: cloud.Connection,
     profiles: catalogue.Catalogue,
 ) -> str:
-    """Return what the options ask for, for any server of a flavor.
+    """Return user data or a script, for a flavor or for a server.
 
-    :raises DiskPlacerError: the flavor has no vdisks, or an option or an
-        extra spec is wrong.
+    :param args: the options of :func:`add_options`.
+    :raises DiskPlacerError: there is no such flavor or server, it has no
+        vdisks, an option or an extra spec is wrong, or an API does not answer.
     """
-    request = flavors.request_of(name, specs, profiles)
+    if args.server:
+        server_specs, volumes = cloud.read_server(connection, args.server)
+        return _text(args, server_specs, profiles, volumes=volumes)
+    (named,) = cloud.read_flavors(connection, [args.flavor])
+    specs = named.flavor.extra_specs
+    request = flavors.request_of(named.name, specs, profiles)
     return _text(
         args, specs, profiles, count=request.vdisks, gib=request.vdisk_gb
     )
-
-
-def of_server(
-    args: argparse.Namespace,
-    specs: catalogue.Specs,
-    volumes: tuple[str, ...],
-    profiles: catalogue.Catalogue,
-) -> str:
-    """Return what the options ask for, for a server and its vdisks.
-
-    :param volumes: the IDs of the volumes that are vdisks.
-    :raises DiskPlacerError: an option or the profile is wrong.
-    """
-    return _text(args, specs, profiles, volumes=volumes)
 
 
 def _text(

@@ -16,6 +16,7 @@ import argparse
 import collections
 import collections.abc
 import dataclasses
+import datetime
 import textwrap
 import typing
 
@@ -75,6 +76,24 @@ def _minutes(text: str) -> int:
             f'{text!r} is not a number of minutes, 0 or more'
         )
     return int(text)
+
+
+def make_map(
+    facts: facts_.Facts, args: argparse.Namespace, status: str | None = None
+) -> tuple[list[vdisk_map.Entry], list[vdisk_map.Finding]]:
+    """Return the rows and findings of a map, and draw its picture.
+
+    :param args: the options of :func:`add_options`, and ``server``.
+    :param status: only the vdisks in this state.
+    :raises DiskPlacerError: the picture cannot be written.
+    """
+    rows = vdisk_map.select(vdisk_map.entries(facts), args.server, status)
+    findings = vdisk_map.findings(
+        facts, rows, datetime.datetime.now(datetime.UTC), args.pending
+    )
+    if args.html:
+        write_html(args.html, facts, rows, findings)
+    return rows, findings
 
 
 def status_of(

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The operator's cloud: Nova's API with clouds.yaml or OS_* variables."""
+"""The operator's cloud, of clouds.yaml or OS_* variables."""
 
 import argparse
 import collections.abc
@@ -25,10 +25,8 @@ from novaclient import exceptions as nova_exc
 from openstack import exceptions as sdk_exc
 
 from nova_diskplacer import exception
-from nova_diskplacer.client import flavors as client_flavors
 
-# The first microversion that validates extra specs. Flavors contain them since
-# 2.61.
+# The first microversion that validates extra specs.
 _MICROVERSION = '2.86'
 
 # Seconds that a request may take, unless clouds.yaml sets it.
@@ -45,33 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def connect(args: argparse.Namespace) -> typing.Any:
-    """Return a client of Nova's API, without a request to it.
-
-    :raises DiskPlacerError: clouds.yaml or the variables describe no cloud.
-    """
-    with convert_errors(_where(args)):
-        region = openstack.config.get_cloud_region(cloud=args.os_cloud)
-        session = region.get_session()
-        limit_time(session)
-        return client.Client(
-            _MICROVERSION,
-            session=session,
-            region_name=region.get_region_name('compute'),
-            endpoint_type=region.get_interface('compute') or 'public',
-            endpoint_override=region.get_endpoint('compute'),
-        )
-
-
 def connection(args: argparse.Namespace) -> typing.Any:
     """Return an ``openstack.connection.Connection``, without a request to it.
 
     :raises DiskPlacerError: clouds.yaml or the variables describe no cloud.
     """
     with convert_errors(_where(args)):
-        found = openstack.connect(cloud=args.os_cloud)
-        limit_time(found.session)
-        return found
+        opened = openstack.connect(cloud=args.os_cloud)
+        limit_time(opened.session)
+        return opened
 
 
 def limit_time(session: typing.Any) -> None:
@@ -79,37 +59,19 @@ def limit_time(session: typing.Any) -> None:
     session.timeout = session.timeout or _TIMEOUT
 
 
-def flavors(
-    nova: typing.Any, names: collections.abc.Collection[str]
-) -> list[typing.Any]:
-    """Return the flavors with these names or IDs, all without any.
+def nova_client(connection_: typing.Any) -> typing.Any:
+    """Return a client of Nova's API, without a request to it.
 
-    :raises DiskPlacerError: there is no such flavor, or Nova does not answer.
+    :param connection_: that of :func:`connection`.
     """
-    found: list[typing.Any] = []
-    with convert_errors('flavors'):
-        # None: private flavors too, which only administrators can list
-        while page := nova.flavors.list(
-            is_public=None, marker=found[-1].id if found else None
-        ):
-            found += page
-    return client_flavors.choose(
-        found, names, lambda one: str(one.name), lambda one: str(one.id)
+    region = connection_.config
+    return client.Client(
+        _MICROVERSION,
+        session=connection_.session,
+        region_name=region.get_region_name('compute'),
+        endpoint_type=region.get_interface('compute') or 'public',
+        endpoint_override=region.get_endpoint('compute'),
     )
-
-
-def extra_specs(flavor: typing.Any) -> dict[str, str]:
-    """Return the extra specs of a flavor.
-
-    :raises DiskPlacerError: Nova does not show them.
-    """
-    specs: dict[str, str] | None = flavor.to_dict().get('extra_specs')
-    if specs is None:
-        raise exception.DiskPlacerError(
-            f'Nova does not show the extra specs of flavor {flavor.name}: the '
-            'account needs the right to see them'
-        )
-    return specs
 
 
 def _where(args: argparse.Namespace) -> str:

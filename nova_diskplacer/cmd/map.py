@@ -20,7 +20,6 @@ import argparse
 import collections.abc
 import contextlib
 import dataclasses
-import datetime
 import queue
 import sys
 import time
@@ -71,11 +70,6 @@ def register(subparsers: Any) -> None:
     )
     shell.add_format(parser)
     views.add_options(parser)
-    add_timeout(parser)
-
-
-def add_timeout(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the time to wait for reports."""
     parser.add_argument(
         '--timeout',
         type=shell.number(float, 0.1, 3600),
@@ -92,23 +86,23 @@ def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     node = client.provider_by_name(args.host) if args.host else None
     if node is not None:
         roots &= {node.uuid}
-    heard = collect_reports(common.transport(), roots, args.timeout)
+    reported = collect_reports(common.transport(), roots, args.timeout)
     if args.host and node is None:
         # no compute node has this name, so it may be a host's
-        heard = {
+        reported = {
             root: report
-            for root, report in heard.items()
+            for root, report in reported.items()
             if report['host'] == args.host
         }
-        roots = set(heard)
+        roots = set(reported)
     if args.host and not roots:
         raise exception.DiskPlacerError(
             f'--host {args.host}: no compute node of that name has disks in '
             'Placement, and no agent of a host of that name has reported any'
         )
-    heard = {root: heard[root] for root in roots & heard.keys()}
-    names = placement_disks.names_of(client, roots - heard.keys())
-    names |= {root: report['host'] for root, report in heard.items()}
+    reported = {root: reported[root] for root in roots & reported.keys()}
+    names = placement_disks.names_of(client, roots - reported.keys())
+    names |= {root: report['host'] for root, report in reported.items()}
     disks, claims = placement_disks.read(
         client,
         placement_disks.Chosen(
@@ -119,23 +113,18 @@ def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     facts = with_reports(
         disks,
         claims,
-        heard,
+        reported,
         servers,
         devices,
-        tuple(sorted(names[root] for root in roots - heard.keys())),
+        tuple(sorted(names[root] for root in roots - reported.keys())),
     )
-    rows = vdisk_map.select(vdisk_map.entries(facts), args.server)
-    findings = vdisk_map.findings(
-        facts, rows, datetime.datetime.now(datetime.UTC), args.pending
-    )
-    if args.html:
-        views.write_html(args.html, facts, rows, findings)
+    rows, findings = views.make_map(facts, args)
     if args.format == 'json':
         shell.print_json(
             {
                 'servers': by_server(rows),
                 'missing_hosts': facts.missing_hosts,
-                **list_disks(heard.values()),
+                **list_disks(reported.values()),
                 'moves': moves(facts),
                 'findings': findings,
             }
@@ -181,22 +170,22 @@ def collect_reports(
     :raises DiskPlacerError: the message bus does not answer, or fails.
     """
     arrived: queue.Queue[reports.Report] = queue.Queue()
-    heard: dict[str, reports.Report] = {}
+    reported: dict[str, reports.Report] = {}
     listener = reports.ReportListener(transport, arrived.put)
     end = time.monotonic() + timeout
     call_with_timeout(timeout, listener.start)
     try:
-        while roots - heard.keys() and (left := end - time.monotonic()) > 0:
+        while roots - reported.keys() and (left := end - time.monotonic()) > 0:
             call_with_timeout(left, lambda: reports.request_reports(transport))
             again = min(end, time.monotonic() + _REQUEST_INTERVAL)
             with contextlib.suppress(queue.Empty):
-                while roots - heard.keys():
+                while roots - reported.keys():
                     left = max(0.0, again - time.monotonic())
                     report = arrived.get(timeout=left)
-                    heard[report['provider']] = report
+                    reported[report['provider']] = report
     finally:
         listener.stop()
-    return heard
+    return reported
 
 
 def call_with_timeout(
@@ -223,7 +212,7 @@ def call_with_timeout(
 def with_reports(
     disks: collections.abc.Mapping[str, facts_.Disk],
     claims: facts_.Claims,
-    heard: collections.abc.Mapping[str, reports.Report],
+    reported: collections.abc.Mapping[str, reports.Report],
     servers: collections.abc.Mapping[str, facts_.Server] | None = None,
     devices: collections.abc.Mapping[str, str] | None = None,
     missing: tuple[str, ...] = (),
@@ -233,17 +222,19 @@ def with_reports(
     :param devices: of attached volumes, by volume.
     :param missing: the hosts that have not reported.
     """
-    known = dict(disks)
+    all_disks = dict(disks)
     vdisks = []
     unseen = set()
-    for report in heard.values():
+    for report in reported.values():
         for disk in report['disks']:
             uuid = disk['uuid']
-            before = known.get(uuid) or facts_.Disk(uuid, report['host'])
-            known[uuid] = dataclasses.replace(
-                before,
+            in_placement = all_disks.get(uuid) or facts_.Disk(
+                uuid, report['host']
+            )
+            all_disks[uuid] = dataclasses.replace(
+                in_placement,
                 host=report['host'],
-                medium=disk.get('medium') or before.medium,
+                medium=disk.get('medium') or in_placement.medium,
                 health=disk['health'],
                 pressure=disk.get('pressure'),
                 idle=disk.get('idle'),
@@ -263,7 +254,7 @@ def with_reports(
                 for vdisk in disk['vdisks']
             ]
     return facts_.Facts(
-        known, claims, vdisks, servers or {}, missing, frozenset(unseen)
+        all_disks, claims, vdisks, servers or {}, missing, frozenset(unseen)
     )
 
 
@@ -275,34 +266,34 @@ def by_server(
     :returns: ``server_id``, None for vdisks of no server, ``name``, ``host``
         and ``vdisks``, which are rows.
     """
-    found: dict[tuple[str, str | None], dict[str, Any]] = {}
-    for one in rows:
-        place = found.setdefault(
-            (one.host, one.server_id),
+    servers: dict[tuple[str, str | None], dict[str, Any]] = {}
+    for entry in rows:
+        server = servers.setdefault(
+            (entry.host, entry.server_id),
             {
-                'server_id': one.server_id,
-                'name': one.server,
-                'host': one.host,
+                'server_id': entry.server_id,
+                'name': entry.server,
+                'host': entry.host,
                 'vdisks': [],
             },
         )
-        place['vdisks'].append(one.row)
-    return list(found.values())
+        server['vdisks'].append(entry.row)
+    return list(servers.values())
 
 
 def list_disks(
-    heard: collections.abc.Iterable[reports.Report],
+    reported: collections.abc.Iterable[reports.Report],
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return how busy all disks of reports are, and those not ``ok``."""
-    found = [
+    """Return the pressure of all disks of reports, and those not ``ok``."""
+    disks = [
         ({'disk': disk['uuid'], 'host': report['host']}, disk)
-        for report in sorted(heard, key=lambda report: str(report['host']))
+        for report in sorted(reported, key=lambda report: str(report['host']))
         for disk in report['disks']
     ]
     return {
         'unhealthy_disks': [
             {**place, 'health': disk['health']}
-            for place, disk in found
+            for place, disk in disks
             if disk['health'] != discover.OK
         ],
         'disks': [
@@ -311,13 +302,13 @@ def list_disks(
                 'pressure': disk.get('pressure'),
                 'idle': disk.get('idle'),
             }
-            for place, disk in found
+            for place, disk in disks
         ],
     }
 
 
 def moves(facts: facts_.Facts) -> dict[str, str]:
-    """Return where elastic volumes are being moved to, by their IDs."""
+    """Return the moves of elastic volumes, by their IDs."""
     return {vdisk.id: vdisk.move for vdisk in facts.vdisks if vdisk.move}
 
 
@@ -329,7 +320,7 @@ def _table(
 ) -> str:
     lines = [shell.make_table(*views.table(facts, rows, long)).get_string()]
     lines += views.finding_lines(
-        one for one in findings if one.kind != 'silent'
+        finding for finding in findings if finding.kind != 'silent'
     )
     idle = [
         f'{facts_.short_host(disk.host)} {disk.uuid}'

@@ -21,6 +21,7 @@ from oslo_config import cfg
 
 from nova_diskplacer import exit_status
 from nova_diskplacer import flavor
+from nova_diskplacer.client import cloud as client_cloud
 from nova_diskplacer.client import flavors
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import shell
@@ -116,8 +117,12 @@ def _list(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if args.format == 'json':
         shell.print_json(
             [
-                {'name': one.name, 'aliases': one.aliases, 'title': one.title}
-                for one in profiles.values()
+                {
+                    'name': profile.name,
+                    'aliases': profile.aliases,
+                    'title': profile.title,
+                }
+                for profile in profiles.values()
             ]
         )
         return 0
@@ -148,8 +153,10 @@ def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 def _apply(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profiles = _catalogue(conf)
+    connection = cloud.connection(args)
     apply(
-        cloud.flavors(cloud.connect(args), args.flavors),
+        connection,
+        client_cloud.read_flavors(connection, args.flavors),
         profiles.find(args.profile),
         profiles,
         args.volume_type or conf.diskplacer_api.volume_type,
@@ -159,7 +166,8 @@ def _apply(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 
 def apply(
-    found: collections.abc.Iterable[typing.Any],
+    connection: typing.Any,
+    chosen: collections.abc.Iterable[client_cloud.NamedFlavor],
     profile: catalogue.Profile,
     profiles: catalogue.Catalogue,
     volume_type: str | None,
@@ -167,37 +175,32 @@ def apply(
 ) -> None:
     """Print how a profile changes flavors, and change them.
 
-    :param found: flavors, as novaclient has them.
     :param volume_type: that of the vdisks of a flavor and profile without one.
     :param yes: change them; without it, they are shown.
-    :raises DiskPlacerError: Nova does not show or change a flavor.
+    :raises DiskPlacerError: Nova does not change a flavor.
     """
-    chosen = {one.name: one for one in found}
+    nova = cloud.nova_client(connection)
 
-    def write(change: flavors.Change) -> None:
-        one = chosen[change.flavor.name]
-        with cloud.convert_errors(f'flavor {one.name}'):
-            one.set_keys(change.set)
-            one.unset_keys(change.unset)
+    def write(id_: str, change: flavors.Change) -> None:
+        with cloud.convert_errors(f'flavor {change.flavor.name}'):
+            nova_flavor = nova.flavors.get(id_)
+            if change.set:
+                nova_flavor.set_keys(change.set)
+            nova_flavor.unset_keys(change.unset)
 
-    for line in flavors.apply(
-        [
-            flavors.change(_flavor(one), profile, profiles, volume_type)
-            for one in chosen.values()
-        ],
-        write,
-        yes,
+    for line in client_cloud.apply_profile(
+        chosen, profile, profiles, volume_type, write if yes else None
     ):
         print(line)
 
 
 def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profiles = _catalogue(conf)
-    found = cloud.flavors(cloud.connect(args), args.flavors)
+    chosen = _read_flavors(args)
     findings = [
         finding
-        for one in found
-        for finding in advice.check(_flavor(one), profiles)
+        for flavor_ in chosen
+        for finding in advice.check(flavor_, profiles)
     ]
     if args.format == 'json':
         shell.print_json(findings)
@@ -205,32 +208,37 @@ def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         columns, rows = flavors.findings_table(findings)
         print(shell.make_table(columns, rows, long=columns[2:]))
     else:
-        print(f'Nothing contradicts a profile in {len(found)} flavors.')
+        print(f'Nothing contradicts a profile in {len(chosen)} flavors.')
     return exit_status.of(findings)
 
 
 def _diff(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profiles = _catalogue(conf)
     profile = profiles.find(args.profile)
-    wanted = advice.profile_specs(profile)
+    profile_specs = advice.profile_specs(profile)
     differ = False
-    for one in cloud.flavors(cloud.connect(args), args.flavors):
+    for flavor_ in _read_flavors(args):
         specs = {
             key: value
             for key, value in advice.effective_specs(
-                cloud.extra_specs(one), profiles
+                flavor_.extra_specs, profiles
             ).items()
-            if key in wanted
+            if key in profile_specs
             # profiles leave the type to each cloud
             or (key.startswith(flavor.NAMESPACE) and key != _VOLUME_TYPE)
         }
-        differ |= specs != wanted
+        differ |= specs != profile_specs
         for line in flavors.diff(
-            one.name, f'profile {profile.name}', specs, wanted
+            flavor_.name, f'profile {profile.name}', specs, profile_specs
         ):
             print(line)
     return exit_status.of(differ)
 
 
-def _flavor(one: typing.Any) -> advice.Flavor:
-    return advice.Flavor(one.name, one.vcpus, one.ram, cloud.extra_specs(one))
+def _read_flavors(args: argparse.Namespace) -> list[advice.Flavor]:
+    return [
+        named.flavor
+        for named in client_cloud.read_flavors(
+            cloud.connection(args), args.flavors
+        )
+    ]

@@ -31,6 +31,7 @@ from nova_diskplacer import exception
 from nova_diskplacer import flavor as flavor_
 from nova_diskplacer import reports
 from nova_diskplacer.api import backend_media
+from nova_diskplacer.client import cloud as client_cloud
 from nova_diskplacer.client import placement_disks
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import common
@@ -186,11 +187,11 @@ class Reader:
 
     def flavors(self) -> list[checks.Flavor]:
         """Return the flavors with vdisks."""
-        nova = cloud.connect(argparse.Namespace(os_cloud=None))
-        known = catalogue.load(self._conf.diskplacer.profile_dirs)
-        found = []
-        for one in cloud.flavors(nova, ()):
-            specs = advice.effective_specs(cloud.extra_specs(one), known)
+        connection = cloud.connection(argparse.Namespace(os_cloud=None))
+        profiles = catalogue.load(self._conf.diskplacer.profile_dirs)
+        with_vdisks = []
+        for named in client_cloud.read_flavors(connection):
+            specs = advice.effective_specs(named.flavor.extra_specs, profiles)
             sizes = [
                 specs.get(flavor_.NAMESPACE + name, '')
                 for name in ('vdisks', 'vdisk_gb')
@@ -202,16 +203,16 @@ class Reader:
             default = self._conf.diskplacer_api.volume_type
             if all(size.isdecimal() for size in sizes):
                 vdisks, vdisk_gb = map(int, sizes)
-                found.append(
+                with_vdisks.append(
                     checks.Flavor(
-                        one.name,
+                        named.name,
                         vdisks,
                         vdisk_gb,
                         media or flavor_.ANY,
                         volume_type or default or '',
                     )
                 )
-        return found
+        return with_vdisks
 
 
 def _software(report: reports.Report) -> checks.Software:

@@ -19,7 +19,6 @@ import xml.etree.ElementTree
 
 from nova_diskplacer.guest import config as guest_config
 from tests.e2e import base
-from tools.minicloud import cloud
 from tools.minicloud import config
 from tools.minicloud import hypervisor
 from tools.minicloud import ini
@@ -41,7 +40,6 @@ class GuestConfigTestCase(base.TestCase):
                 f'--config-file={conf}',
                 'guest-config',
                 '--format=script',
-                f'--timeout={cloud.PATIENCE}',
                 *arguments,
             ],
             env=process.environment(**login),

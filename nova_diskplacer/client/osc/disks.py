@@ -64,14 +64,7 @@ class List(base.Lister):
 
     def take_action(self, args: argparse.Namespace) -> _Table:
         facts = cloud.read(self.connection, args.host)
-        rows = vdisk_map.select(
-            vdisk_map.entries(facts), args.server, args.status
-        )
-        findings = vdisk_map.findings(
-            facts, rows, datetime.datetime.now(datetime.UTC), args.pending
-        )
-        if args.html:
-            views.write_html(args.html, facts, rows, findings)
+        rows, findings = views.make_map(facts, args, args.status)
         self.status = views.status_of(findings)
         for line in views.finding_lines(findings):
             LOG.warning('%s', line)

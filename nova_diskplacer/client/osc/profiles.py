@@ -111,22 +111,18 @@ class ApplyProfile(base.Command):
     def take_action(self, args: argparse.Namespace) -> None:
         profiles = base.load_profiles(args)
         profile = profiles.find(args.profile)
-        chosen = cloud.read_flavors(self.connection, args.flavors)
-        ids = {named.name: named.id for named in chosen}
-        lines = flavors.apply(
-            [
-                flavors.change(
-                    named.flavor, profile, profiles, args.volume_type
-                )
-                for named in chosen
-            ],
-            lambda change: cloud.change_flavor(
-                self.connection, ids[change.flavor.name], change
-            ),
-            args.yes,
+        lines = cloud.apply_profile(
+            cloud.read_flavors(self.connection, args.flavors),
+            profile,
+            profiles,
+            args.volume_type,
+            self._write if args.yes else None,
         )
         for line in lines:
             self.app.stdout.write(line + '\n')
+
+    def _write(self, id_: str, change: flavors.Change) -> None:
+        cloud.change_flavor(self.connection, id_, change)
 
 
 class CheckProfiles(base.Lister):
@@ -168,13 +164,6 @@ class GuestConfig(base.Command):
         base.add_profile_dirs(parser)
 
     def take_action(self, args: argparse.Namespace) -> None:
-        profiles = base.load_profiles(args)
-        if args.server:
-            specs, volumes = cloud.read_server(self.connection, args.server)
-            text = guest.of_server(args, specs, volumes, profiles)
-        else:
-            (named,) = cloud.read_flavors(self.connection, [args.flavor])
-            text = guest.of_flavor(
-                args, named.name, named.flavor.extra_specs, profiles
-            )
-        self.app.stdout.write(text)
+        self.app.stdout.write(
+            guest.generate(args, self.connection, base.load_profiles(args))
+        )

@@ -25,10 +25,9 @@ from diskplacer_measure.papers import judging
 from diskplacer_measure.sweep import results
 from nova_diskplacer import conf
 from nova_diskplacer import exception
-from nova_diskplacer.cmd import cloud
 from nova_diskplacer.profiles import catalogue
 from tests.unit.diskplacer_measure.sweep import example
-from tests.unit.nova_diskplacer.cmd import test_profile
+from tests.unit.nova_diskplacer.cmd import fake_nova
 
 
 def slim_is_best(cell):
@@ -201,14 +200,8 @@ class ChooseTest(TestCase):
 class ApplyTest(TestCase):
     def setUp(self):
         super().setUp()
-        self.flavor = test_profile.FakeFlavor('slim', 1, 1024, {})
-        self.useFixture(
-            fixtures.MockPatchObject(
-                cloud,
-                'connect',
-                lambda args: test_profile.FakeNova(self.flavor),
-            )
-        )
+        self.flavor = fake_nova.Flavor('slim', 1, 1024, {})
+        self.useFixture(fake_nova.FakeNova(self.flavor))
 
     def apply(self, *arguments):
         return (

@@ -15,18 +15,16 @@ import io
 import json
 import os
 import socket
-from unittest import mock
 
 import fixtures
 from keystoneauth1 import exceptions as ks_exc
-from novaclient import exceptions as nova_exc
 from oslo_config import cfg
 from oslotest import base
 
 from nova_diskplacer import conf
-from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import manage
+from tests.unit.nova_diskplacer.cmd import fake_nova
 
 CLOUDS = """
 clouds:
@@ -40,44 +38,6 @@ clouds:
       user_domain_id: default
       project_domain_id: default
 """
-
-
-class FakeFlavor:
-    def __init__(self, name, vcpus, ram, specs):
-        self.id = f'id-{name}'
-        self.name = name
-        self.vcpus = vcpus
-        self.ram = ram
-        self.specs = specs
-        self.calls = []
-
-    def to_dict(self):
-        if self.specs is None:
-            return {}
-        return {'extra_specs': dict(self.specs)}
-
-    def set_keys(self, specs):
-        self.calls.append(('set', specs))
-        self.specs.update(specs)
-
-    def unset_keys(self, keys):
-        self.calls.append(('unset', keys))
-        for key in keys:
-            del self.specs[key]
-
-
-class FakeNova:
-    """Nova's API with two flavors to a page."""
-
-    def __init__(self, *flavors):
-        self.flavors = self
-        self.all = flavors
-
-    def list(self, is_public, marker):
-        assert is_public is None
-        ids = [one.id for one in self.all]
-        start = ids.index(marker) + 1 if marker else 0
-        return list(self.all[start : start + 2])
 
 
 class TestCase(base.BaseTestCase):
@@ -156,14 +116,15 @@ class CatalogueTest(TestCase):
 class FlavorsTest(TestCase):
     def setUp(self):
         super().setUp()
-        self.slim = FakeFlavor('slim', 4, 8192, {})
-        self.fat = FakeFlavor(
+        self.slim = fake_nova.Flavor('slim', 4, 8192, {})
+        self.fat = fake_nova.Flavor(
             'fat', 16, 16384, {'diskplacer:profile': 'sequential_sync'}
         )
-        self.plain = FakeFlavor('plain', 1, 512, {'hw_rng:allowed': 'True'})
-        self.nova = FakeNova(self.slim, self.fat, self.plain)
-        self.useFixture(
-            fixtures.MockPatchObject(cloud, 'connect', lambda args: self.nova)
+        self.plain = fake_nova.Flavor(
+            'plain', 1, 512, {'hw_rng:allowed': 'True'}
+        )
+        self.nova = self.useFixture(
+            fake_nova.FakeNova(self.slim, self.fat, self.plain)
         )
 
     def test_apply_shows_and_changes_nothing(self):
@@ -233,9 +194,7 @@ class FlavorsTest(TestCase):
 
     def test_flavor_named_twice(self):
         self.run_('apply', 'sequential_sync', 'slim', 'id-slim', '--yes')
-        self.assertEqual(
-            ['set', 'unset'], [call for call, _ in self.slim.calls]
-        )
+        self.assertEqual(['set'], [call for call, _ in self.slim.calls])
 
     def test_apply_another(self):
         self.run_('apply', 'cassandra', 'slim', '--yes')
@@ -264,16 +223,21 @@ class FlavorsTest(TestCase):
         self.assertEqual([], self.slim.calls)
 
     def test_nova_refuses(self):
-        refusal = nova_exc.Forbidden(403, 'Policy does not allow it')
-        with mock.patch.object(self.slim, 'set_keys', side_effect=refusal):
-            status, _, err = self.run_('apply', 'spark', 'slim', '--yes')
+        self.nova.requests.post(
+            f'{fake_nova.URL}/flavors/id-slim/os-extra_specs',
+            status_code=403,
+            json={'forbidden': {'message': 'Policy does not allow it'}},
+        )
+        status, _, err = self.run_('apply', 'spark', 'slim', '--yes')
         self.assertEqual(1, status)
         self.assertIn('flavor slim: Policy does not allow it', err)
 
     def test_nova_away(self):
-        away = ks_exc.ConnectFailure('no route to host')
-        with mock.patch.object(self.nova, 'list', side_effect=away):
-            status, _, err = self.run_('check')
+        self.nova.requests.get(
+            f'{fake_nova.URL}/flavors/detail',
+            exc=ks_exc.ConnectFailure('no route to host'),
+        )
+        status, _, err = self.run_('check')
         self.assertEqual(1, status)
         self.assertIn('no route to host', err)
 
