@@ -37,6 +37,8 @@ from nova_diskplacer import conf as options
 from nova_diskplacer.agent import io_control
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks.location import Location
+from nova_diskplacer.disks.location import Step
 from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import leg_moves
@@ -45,7 +47,6 @@ from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.disks.lvm import resync_throttle
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
-from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import pace
 from nova_diskplacer.elastic.processes import executor
 from nova_diskplacer.host import libvirt_servers
@@ -61,8 +62,6 @@ NEIGHBOUR_SIZE = 256 * MIB
 ROOM_GB = 64
 # Seconds between two searches for what is on the disks, as the agent's.
 DISCOVER_S = 2.0
-
-Location = legs.Location
 
 
 def say(text: str) -> None:
@@ -126,8 +125,8 @@ class Mover:
 
     def _as_move(self, new: Location, percent: int) -> leg_steps.Move:
         old = self.location
-        step = legs.step(old, new)
-        move = ','.join(old), NAME, ','.join(new)
+        step = old.step_to(new)
+        move = old, NAME, new
         paced = pace.Pace(percent, self._copy_mbps(percent, step))
 
         def begin() -> None:
@@ -161,7 +160,7 @@ class Mover:
             undo=undo,
         )
 
-    def _copy_mbps(self, percent: int, step: legs.Step) -> float:
+    def _copy_mbps(self, percent: int, step: Step) -> float:
         disks = [
             groups.require(one).identity for one in (step.source, step.target)
         ]
@@ -195,12 +194,11 @@ def prepared(device: str, mbps: int) -> str:
 
 def created(name: str, location: Location, leg: int, minimum: int) -> str:
     """Make a striped vdisk with its device, and return the path of that."""
-    text = ','.join(location)
-    for uuid, suffix in naming.pieces(text):
+    for uuid, suffix in naming.pieces(location):
         volumes.create_piece(
-            uuid, name + suffix, VOLUMES[name], None, leg, text, minimum
+            uuid, name + suffix, VOLUMES[name], None, leg, location, minimum
         )
-    return stripes.activate_stripe(text, name, leg * len(location))
+    return stripes.activate_stripe(location, name, leg * len(location))
 
 
 class Agent:
@@ -286,10 +284,10 @@ def measure(settings: guest.Settings) -> guest.Settings:
     uuids = [prepared(one, settings['mbps']) for one in settings['devices']]
     leg, count = settings['leg_mib'] * MIB, len(uuids)
     size = count * leg
-    home = (uuids[0],) * count
-    stripe = created(STRIPE, tuple(uuids), leg, 0)
+    home = Location((uuids[0],) * count)
+    stripe = created(STRIPE, Location(uuids), leg, 0)
     device = created(NAME, home, leg, 1)
-    other = created(NEIGHBOUR, (uuids[-1],), NEIGHBOUR_SIZE, 0)
+    other = created(NEIGHBOUR, Location((uuids[-1],)), NEIGHBOUR_SIZE, 0)
     make = functools.partial(
         loads_.streams, size=size, count=settings['streams']
     )
@@ -357,7 +355,7 @@ def measure(settings: guest.Settings) -> guest.Settings:
         'neighbour': neighbour.seconds(origin),
         'neighbour_disk': uuids[-1],
         'steps': mover.steps,
-        'end_width': len(legs.disks(location)),
+        'end_width': location.width,
     }
 
 

@@ -43,7 +43,6 @@ from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach.connections import Connections
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api import internals as cinder_internals
@@ -66,6 +65,7 @@ from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
 from nova_diskplacer import exception
 from nova_diskplacer import internals
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.host import log_once
 from nova_diskplacer.placement import client as placement_client
 
@@ -188,7 +188,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
         )
 
     @property
-    def _location(self) -> migration.Location:
+    def _location(self) -> migration.BackendDisks:
         return migration.location_of(self.host, self.configuration)
 
     # Volumes
@@ -369,9 +369,11 @@ class VDiskMapperDriver(driver.VolumeDriver):
             sparse = ('-S', '0') if disable_sparse else ()
             qemu_img.convert(image, device, device, *sparse, '-O', 'raw')
         # zeros were written by deallocating their blocks
-        for disk, size_gb in locations.pieces_gb(
-            volume.provider_location, volume.size
-        ).items():
+        for disk, size_gb in (
+            Location.parse(volume.provider_location)
+            .pieces_gb(volume.size)
+            .items()
+        ):
             self.backend.extend(disk, naming.volume(volume), size_gb)
 
     def copy_image_to_encrypted_volume(

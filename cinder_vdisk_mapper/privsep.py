@@ -52,6 +52,7 @@ from nova_diskplacer.disks import links
 from nova_diskplacer.disks import moves
 from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.location import Location
 
 # Concurrent calls of a helper process: each call about a disk that begins to
 # hang takes a thread until the disk is known to hang.
@@ -92,6 +93,8 @@ def call(
 ) -> Any:
     """Call an operation of an allow-list.
 
+    It gets a location in place of the location's text.
+
     :raises DiskError: the list lacks the operation, the arguments do not have
         its declared types, or other users than root can change ``disk_root``.
     """
@@ -102,11 +105,24 @@ def call(
     declared = str, *declared_types(operation)
     if len(given) != len(declared) or not all(map(_is_a, given, declared)):
         raise exception.DiskError(f'operation {name} does not take {given}')
-    return operation(*arguments, root=check_root_owned(disk_root))
+    parsed = (
+        Location.parse(value) if annotation is Location else value
+        for value, annotation in zip(
+            arguments, _annotations(operation), strict=True
+        )
+    )
+    return operation(*parsed, root=check_root_owned(disk_root))
 
 
 def declared_types(operation: Operation) -> list[Any]:
-    """Return the annotations of the arguments that an operation takes."""
+    """Return the types of the arguments that an operation is called with."""
+    return [
+        str if annotation is Location else annotation
+        for annotation in _annotations(operation)
+    ]
+
+
+def _annotations(operation: Operation) -> list[Any]:
     return [
         parameter.annotation
         for parameter in inspect.signature(operation).parameters.values()

@@ -36,6 +36,7 @@ from oslo_privsep import priv_context
 from cinder_vdisk_mapper import privsep
 from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
@@ -88,17 +89,14 @@ def _copy(uuid: str, name: str, target: str, rate: int) -> None:
 def _on_disks(
     function: collections.abc.Callable[..., Any],
 ) -> privsep.Operation:
-    """Return an operation that is refused if a disk of a stripe hangs.
-
-    It takes the UUIDs of the disks, with commas between them.
-    """
+    """Return an operation that is refused if a disk of a location hangs."""
 
     @functools.wraps(function)
-    def operation(location: str, *arguments: Any, root: str) -> Any:
+    def operation(location: Location, *arguments: Any, root: str) -> Any:
         def work() -> Any:
             return function(location, *arguments)
 
-        for uuid in dict.fromkeys(location.split(',')):
+        for uuid in location.disks:
             work = functools.partial(groups.run_unless_hung, uuid, work)
         return work()
 
@@ -113,10 +111,10 @@ def _on_both(
 
     @functools.wraps(function)
     def operation(
-        one: str, name: str, other: str, *rest: Any, root: str
+        one: Location, name: str, other: Location, *rest: Any, root: str
     ) -> Any:
-        def work(location: str) -> Any:
-            return on_first(one, name, other, *rest, root=root)
+        def work(location: Location) -> Any:
+            return on_first(one, name, location, *rest, root=root)
 
         return _on_disks(work)(other, root=root)
 

@@ -38,10 +38,10 @@ from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from cinder_vdisk_mapper.attach import nova_api
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api import internals as cinder_internals
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import internals
+from nova_diskplacer.disks.location import leg_gb
 
 CONF = cfg.CONF
 
@@ -242,4 +242,4 @@ def _fits(
     largest_gb = backend_state.capabilities.get(capability)
     if size_gb is None or largest_gb is None:
         return True
-    return locations.leg_gb(size_gb, stripe_disks) <= int(largest_gb)
+    return leg_gb(size_gb, stripe_disks) <= int(largest_gb)

@@ -31,7 +31,6 @@ from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.attach.binding import Binder
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.releases import models
 from cinder_vdisk_mapper.cinder_api.types import Connector
@@ -44,6 +43,7 @@ from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 
 CONF = cfg.CONF
 
@@ -98,7 +98,7 @@ class Connections:
         update: ModelUpdate = {}
         if disk:
             self.operations.backend.check_disk(disk, naming.volume(volume))
-            for place in locations.disks_of(disk):
+            for place in Location.parse(disk).disks:
                 binder.check_max_per_disk(request, place)
         else:
             disk = binder.bind(request)
@@ -166,7 +166,7 @@ class Connections:
             disk = linking.where(self.operations.backend, volume) or ''
             # allocate the blocks again that were truncated or left out
             self.operations.extend(disk, naming.volume(volume), volume.size)
-        if locations.is_striped(volume.provider_location):
+        if Location.parse(volume.provider_location).is_striped:
             self._deactivate(volume)
 
     def initialize_connection(
@@ -218,13 +218,13 @@ class Connections:
 
         Its legs may have been moved since it was read.
         """
-        if not locations.is_striped(location):
+        if not Location.parse(location).is_striped:
             return
         with locks.hold(f'volume-{volume.id}'):
             if volume.provider_location:
                 volume.refresh()
             self.operations.striping.activate_stripe(
-                volume.provider_location or location,
+                Location.parse(volume.provider_location or location),
                 naming.volume(volume),
                 volume.size,
             )
@@ -232,7 +232,8 @@ class Connections:
     def _deactivate(self, volume: Volume) -> None:
         try:
             self.operations.striping.deactivate_stripe(
-                volume.provider_location or '', naming.volume(volume)
+                Location.parse(volume.provider_location),
+                naming.volume(volume),
             )
         except exception.DiskError as error:
             # a server that has it open still: the next detachment removes it
@@ -335,6 +336,6 @@ def attached(
         if volume.project_id == server.project_id and is_of_flavor(
             server, volume
         ):
-            for disk in locations.disks_of(volume.provider_location):
+            for disk in Location.parse(volume.provider_location).disks:
                 by_disk[disk].add(naming.volume(volume))
     return {disk: frozenset(names) for disk, names in by_disk.items()}

@@ -30,7 +30,6 @@ from oslo_log import log as logging
 
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Connector
 from cinder_vdisk_mapper.cinder_api.types import Volume
@@ -40,6 +39,7 @@ from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 
 LOG = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def hand_over(
         disk = volume.provider_location
         # a killed attempt may have left a vdisk of an unbound volume
         holding = operations.backend.disks_holding(request.name)
-        for place in locations.disks_of(disk) or holding:
+        for place in Location.parse(disk).disks or holding:
             _check_blank(operations.backend, volume, request, place)
         if disk:
             volume.provider_location = volume.provider_id = None

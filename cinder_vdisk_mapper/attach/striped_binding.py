@@ -18,14 +18,14 @@ import dataclasses
 
 from cinder_vdisk_mapper.attach import disk_choice
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.elastic import legs
+from nova_diskplacer.disks.location import Location
+from nova_diskplacer.disks.location import leg_gb
 from nova_diskplacer.mapping import plugins
 
 Counts = collections.abc.Mapping[str, int]
@@ -54,7 +54,7 @@ class StripeBinder:
                     self._create(
                         backend, vdisk.stripe, vdisk.minimum, reserve=True
                     )
-                    return locations.location_of(vdisk.stripe)
+                    return str(vdisk.stripe)
         return None
 
     def bind(
@@ -91,8 +91,7 @@ class StripeBinder:
                 'the disks of the host cannot stripe a volume',
             )
         number = wanted.stripe_disks
-        leg_gb = locations.leg_gb(size_gb, wanted.legs)
-        piece_gb = leg_gb * wanted.legs // number
+        piece_gb = leg_gb(size_gb, wanted.legs) * wanted.legs // number
         per_disk = max(held.values(), default=0) + 1
         if plugins.load(wanted.placed_by).spreads:
             per_disk = min(wanted.vdisks_per_disk, wanted.vdisks)
@@ -123,28 +122,26 @@ class StripeBinder:
                 f'stripes volumes of {wanted.vdisk_gb} GiB over {number} '
                 'disks',
             )
-        location = legs.narrowest(tuple(chosen), wanted.legs)
+        location = Location.narrowest(tuple(chosen), wanted.legs)
         minimum = number if wanted.widest_disks else 0
         self._create(backend, location, minimum, reserve=not claims)
-        return locations.location_of(location)
+        return str(location)
 
     def _create(
         self,
         backend: striping.StripingBackend,
-        legs_on: collections.abc.Sequence[str],
+        location: Location,
         minimum: int,
         *,
         reserve: bool,
     ) -> None:
         """Create all pieces; if one cannot be created, delete the others.
 
-        :param legs_on: the disk of each leg.
         :param minimum: least number of disks of an elastic vdisk, else 0.
         """
         request, operations = self.request, self.operations
-        location = locations.location_of(legs_on)
-        disks = locations.disks_of(location)
-        pieces = locations.pieces_gb(location, request.size_gb)
+        disks = location.disks
+        pieces = location.pieces_gb(request.size_gb)
         with contextlib.ExitStack() as stack:
             # a change that oversells a disk is undone under its lock
             for uuid in sorted(disks):

@@ -34,7 +34,6 @@ from cinder_vdisk_mapper.audit import link_checks
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.audit import volume_checks
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api import backend_sections
 from cinder_vdisk_mapper.moves import leg_steps
 from cinder_vdisk_mapper.vdisks import locks
@@ -104,9 +103,7 @@ class Auditor:
             for name, disk in backend.links().items()
         }
         absent = {
-            disk
-            for record in records
-            for disk in locations.disks_of(record.disk)
+            disk for record in records for disk in record.location.disks
         }.union(filter(None, links.values())) - set(disks)
         providers, orphans = self._providers(disks)
         if nova is None:
@@ -230,7 +227,7 @@ class Auditor:
                     return self.records.record(_find(host, finding), disk)
                 case findings.EXTEND:
                     record = _find(host, finding)
-                    pieces = locations.pieces_gb(record.disk, record.size_gb)
+                    pieces = record.location.pieces_gb(record.size_gb)
                     self._extend(disk, vdisk, pieces.get(disk, record.size_gb))
                 case findings.CLAIM:
                     inventory.ensure_claim(

@@ -17,7 +17,6 @@ import dataclasses
 
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
@@ -36,14 +35,14 @@ def split(record: Record, copies: _Copies) -> list[tuple[Record, _Copies]]:
     """
     if _is_moved(copies):
         return []
-    if locations.is_striped(record.disk):
+    if record.location.is_striped:
         return [
             (
                 dataclasses.replace(record, disk=uuid, size_gb=size_gb),
                 {uuid: copies[uuid]} if uuid in copies else {},
             )
-            for uuid, size_gb in locations.pieces_gb(
-                record.disk, record.size_gb
+            for uuid, size_gb in record.location.pieces_gb(
+                record.size_gb
             ).items()
         ]
     if not record.disk and any(vdisk.stripe for _, vdisk in copies.values()):
@@ -59,9 +58,9 @@ def check(
         if not host.moves_legs:
             yield from _unfinished(record, copies)
         return
-    legs = locations.legs_of(record.disk)
+    location = record.location
     for uuid, (_, vdisk) in sorted(copies.items()):
-        if not legs and vdisk.stripe:
+        if not location and vdisk.stripe:
             yield findings.Finding(
                 'not-recorded',
                 uuid,
@@ -72,7 +71,7 @@ def check(
                 advice=f'attach the {record.kind}, which completes it, or '
                 'delete it',
             )
-        elif len(legs) > 1 and uuid not in legs:
+        elif location.is_striped and uuid not in location:
             yield findings.Finding(
                 'second-copy',
                 uuid,
@@ -83,14 +82,14 @@ def check(
                 advice='check that all of those have their pieces, then '
                 + findings.removal_command(uuid, record.vdisk),
             )
-        elif len(legs) > 1 and list(vdisk.stripe) != legs:
+        elif location.is_striped and vdisk.stripe != location:
             yield findings.Finding(
                 'wrong-stripe',
                 uuid,
                 record.vdisk,
                 record.id,
                 f'the vdisk is a piece of a stripe over disks '
-                f'{locations.location_of(vdisk.stripe) or "none"}, '
+                f'{vdisk.stripe or "none"}, '
                 f'{record.kind} {record.id} is striped over {record.disk}',
                 advice='find out who changed the tags diskplacer.stripe of '
                 'the logical volume or provider_location in the database',

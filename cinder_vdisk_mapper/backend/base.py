@@ -22,12 +22,12 @@ from typing import TypeVar
 
 from stevedore import driver as stevedore_driver
 
-from cinder_vdisk_mapper.backend import locations
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks import moves
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import files
@@ -114,7 +114,7 @@ class Backend(abc.ABC):
         """
         if not disk:
             raise exception.DiskError('the volume is not bound to a disk')
-        for uuid in locations.disks_of(disk):
+        for uuid in Location.parse(disk).disks:
             health = self.disk(uuid).health
             if health != discover.OK:
                 raise exception.DiskError(
@@ -375,7 +375,7 @@ def _as_disk(fields: tuple[Any, ...]) -> discover.Disk:
     rows: collections.abc.Iterable[Any] = disk.vdisks
     found = (VDisk(*row) for row in rows)
     vdisks = tuple(
-        dataclasses.replace(vdisk, stripe=tuple(vdisk.stripe))
+        dataclasses.replace(vdisk, stripe=Location(vdisk.stripe))
         for vdisk in found
     )
     return dataclasses.replace(disk, vdisks=vdisks)

@@ -16,6 +16,7 @@ import abc
 import os
 
 from cinder_vdisk_mapper.backend import base
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.vdisk import GIB
 
@@ -23,8 +24,7 @@ from nova_diskplacer.disks.vdisk import GIB
 class StripingBackend(base.Backend):
     """Stores a striped vdisk as a piece of the same name on each disk.
 
-    ``location`` has the UUID of the disk of each leg, in the order of the
-    stripe; the legs of a disk are its piece. The other operations change one
+    The legs of a disk are its piece. The operations of the base change one
     piece. The vdisk has a device while it is attached.
     """
 
@@ -35,7 +35,7 @@ class StripingBackend(base.Backend):
         volume_id: str,
         server_id: str | None,
         size_gb: int,
-        location: str,
+        location: Location,
         minimum: int,
     ) -> None:
         """Allocate the piece of a striped vdisk on one of its disks.
@@ -55,88 +55,106 @@ class StripingBackend(base.Backend):
                 volume_id,
                 server_id,
                 size_gb * GIB // len(suffixes),
-                location,
+                str(location),
                 minimum,
             )
 
-    def activate_stripe(self, location: str, name: str, size_gb: int) -> None:
+    def activate_stripe(
+        self, location: Location, name: str, size_gb: int
+    ) -> None:
         """Make the device of a striped vdisk of ``size_gb`` GiB.
 
         :raises DiskError: a piece is missing or not complete.
         """
-        self._run('activate_stripe', location, name, size_gb * GIB)
+        self._run('activate_stripe', str(location), name, size_gb * GIB)
 
-    def deactivate_stripe(self, location: str, name: str) -> None:
+    def deactivate_stripe(self, location: Location, name: str) -> None:
         """Remove the device of a striped vdisk, if there is one.
 
         :raises DiskError: it is in use.
         """
-        self._run('deactivate_stripe', location, name)
+        self._run('deactivate_stripe', str(location), name)
 
     def resume_stripes(self) -> None:
         """Resume the devices that a killed snapshot has left suspended."""
         self._run('resume_stripes')
 
     def snapshot_stripe(
-        self, location: str, name: str, snapshot: str, snapshot_id: str
+        self, location: Location, name: str, snapshot: str, snapshot_id: str
     ) -> None:
         """Make a snapshot of a striped vdisk, as ``snapshot``."""
-        self._run('snapshot_stripe', location, name, snapshot, snapshot_id)
+        self._run(
+            'snapshot_stripe', str(location), name, snapshot, snapshot_id
+        )
 
     def stripe_is_active(self, name: str) -> bool:
         """Return whether a striped vdisk has a device, for its users."""
         return os.path.exists(naming.striped_device(name))
 
-    def stripe_writes(self, location: str, name: str) -> str:
+    def stripe_writes(self, location: Location, name: str) -> str:
         """Return a text that changes if a striped vdisk is written to."""
-        return str(self._run('stripe_writes', location, name))
+        return str(self._run('stripe_writes', str(location), name))
 
     # Moves of legs, see leg_moves
 
-    def create_legs(self, old: str, name: str, new: str) -> None:
+    def create_legs(self, old: Location, name: str, new: Location) -> None:
         """Allocate the legs that come to a disk in a move."""
-        self._run('create_legs', old, name, new)
+        self._run('create_legs', str(old), name, str(new))
 
     def begin_move(
-        self, old: str, name: str, new: str, size_gb: int, percent: int
+        self,
+        old: Location,
+        name: str,
+        new: Location,
+        size_gb: int,
+        percent: int,
     ) -> None:
         """Begin, or go on, to copy the legs that were created.
 
         :param percent: of the time that the copy may take.
         """
-        self._run('begin_move', old, name, new, size_gb * GIB, percent)
+        self._run(
+            'begin_move', str(old), name, str(new), size_gb * GIB, percent
+        )
 
     def limit_copies(self, percent: int) -> None:
         """Let the kernel copy for a part of the time."""
         self._run('limit_copies', percent)
 
-    def move_progress(self, old: str, name: str, new: str) -> tuple[int, int]:
+    def move_progress(
+        self, old: Location, name: str, new: Location
+    ) -> tuple[int, int]:
         """Return how many bytes are in both places, and all bytes.
 
         :raises DiskError: the copy has failed.
         """
-        done, total = self._run('move_progress', old, name, new)
+        done, total = self._run('move_progress', str(old), name, str(new))
         return done, total
 
-    def complete_legs(self, old: str, name: str, new: str) -> None:
+    def complete_legs(self, old: Location, name: str, new: Location) -> None:
         """Mark legs that are the same in both places as complete."""
-        self._run('complete_legs', old, name, new)
+        self._run('complete_legs', str(old), name, str(new))
 
-    def end_move(self, kept: str, name: str, size_gb: int) -> None:
+    def end_move(self, kept: Location, name: str, size_gb: int) -> None:
         """Switch a vdisk to the legs of the location ``kept`` alone."""
-        self._run('end_move', kept, name, size_gb * GIB)
+        self._run('end_move', str(kept), name, size_gb * GIB)
 
-    def settle_legs(self, new: str, name: str, old: str) -> None:
+    def settle_legs(self, new: Location, name: str, old: Location) -> None:
         """Mark the legs that have left, and those of the new location."""
-        self._run('settle_legs', new, name, old)
+        self._run('settle_legs', str(new), name, str(old))
 
-    def interrupted_move(self, disk: str, name: str) -> tuple[str, str] | None:
+    def interrupted_move(
+        self, disk: str, name: str
+    ) -> tuple[Location, Location] | None:
         """Return the locations before and after the move to a disk, if any.
 
         The legs that were not created yet are not among the moved ones.
         """
         found = self._run('interrupted_move', disk, name)
-        return (found[0], found[1]) if found else None
+        if not found:
+            return None
+        before, after = map(Location, found)
+        return before, after
 
     def release_throttle(self) -> None:
         """Let the kernel copy freely again, after a move that was killed."""

@@ -32,9 +32,9 @@ from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.conf import files as config_files
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.elastic import discovery
 from nova_diskplacer.elastic import inputs
-from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic.processes import executor
 from nova_diskplacer.elastic.processes import step_socket
 from nova_diskplacer.monitor import elastic_status
@@ -106,28 +106,26 @@ def _move(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         raise exception.ElasticError(
             f'volume {args.volume} was not moved: {reason}'
         )
-    number = len(legs.disks(location))
+    number = location.width
     print(f'Volume {args.volume} is on {number} disks.')
     return exit_status.OK
 
 
-def next_location(
-    vdisk: inputs.ElasticVDisk, disk: str | None
-) -> legs.Location:
+def next_location(vdisk: inputs.ElasticVDisk, disk: str | None) -> Location:
     """Return the location after a step.
 
     :param disk: UUID of the further disk, None for one less.
     :raises ElasticError: there is none.
     """
     if disk is None:
-        new = legs.narrow(vdisk.location, vdisk.minimum)
+        new = vdisk.location.narrowed(vdisk.minimum)
         if new is None:
             raise exception.ElasticError(
                 f'--narrow: it is on {vdisk.width} disks, its minimum'
             )
         return new
     try:
-        new = legs.widen(vdisk.location, disk)
+        new = vdisk.location.widened(disk)
     except ValueError as error:
         raise exception.ElasticError(f'--disk {disk}: {error}') from error
     if new is None:
@@ -148,7 +146,7 @@ class _Telling:
     def move(
         self,
         volume_id: str,
-        location: legs.Location,
+        location: Location,
         progress: collections.abc.Callable[[int, int], None],
         stopped: collections.abc.Callable[[], bool],
         percent: int,

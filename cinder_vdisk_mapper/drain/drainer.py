@@ -21,7 +21,6 @@ import uuid as uuid_
 
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.drain import plan
 from cinder_vdisk_mapper.drain import survey
 from cinder_vdisk_mapper.moves import leg_mover
@@ -33,6 +32,7 @@ from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import moves
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import files
 from nova_diskplacer.placement.client import GB
@@ -159,7 +159,7 @@ class Drainer:
     ) -> None:
         """Move a vdisk, or the legs of one, to another disk."""
         volume = surveyed.volumes[vdisk.name]
-        if locations.is_striped(volume.provider_location):
+        if Location.parse(volume.provider_location).is_striped:
             leg_mover.evacuate(
                 volume.id,
                 uuid,
@@ -181,7 +181,7 @@ class Drainer:
     ) -> None:
         """Undo a move that was begun."""
         volume = surveyed.volumes[vdisk.name]
-        if locations.is_striped(volume.provider_location):
+        if Location.parse(volume.provider_location).is_striped:
             leg_mover.take_back(volume.id)
         else:
             move = self._move(uuid, vdisk, surveyed, target)

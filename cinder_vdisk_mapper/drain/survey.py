@@ -25,7 +25,6 @@ from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach import connections
 from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Volume
@@ -38,6 +37,7 @@ from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import moves
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import ledger
 from nova_diskplacer.placement.client import GB
@@ -195,7 +195,7 @@ class Surveyor:
                 if vdisk.is_snapshot
                 else 'it is no volume of Cinder',
             )
-        striped = locations.is_striped(volume.provider_location)
+        striped = Location.parse(volume.provider_location).is_striped
         copies = tuple(
             uuid for uuid, one in others.items() if one.usable and not striped
         )
@@ -261,9 +261,7 @@ class Surveyor:
         for disk, other in others.items():
             if other.moving and isinstance(backend, striping.StripingBackend):
                 move = backend.interrupted_move(disk, other.name)
-                before, after = (
-                    {*locations.disks_of(one)} for one in move or ('', '')
-                )
+                before, after = map(set, move or ((), ()))
                 # other moves change the number of disks, or leave another one
                 if (before - after, after - before) == ({source}, {disk}):
                     return disk
@@ -313,7 +311,7 @@ class Surveyor:
             all(servers[one] for one in concerned)
             and all(one in servers for one in using),
             runs,
-            locations.is_striped(volume.provider_location),
+            Location.parse(volume.provider_location).is_striped,
             problem,
             disk,
             place,

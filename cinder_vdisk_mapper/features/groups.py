@@ -30,7 +30,6 @@ from cinder import exception as cinder_exc
 from cinder import objects
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
 from cinder_vdisk_mapper.cinder_api.types import Snapshot
@@ -43,6 +42,7 @@ from cinder_vdisk_mapper.vdisks import operations as vdisk_operations
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 
 LOG = logging.getLogger(__name__)
 
@@ -83,10 +83,11 @@ def create_snapshots(
         for volume in volumes.values():
             linking.follow_link(backend, volume)
         for volume in sorted(volumes.values(), key=naming.volume):
-            if locations.is_striped(volume.provider_location):
+            if Location.parse(volume.provider_location).is_striped:
                 stack.enter_context(
                     operations.settled(
-                        volume.provider_location or '', naming.volume(volume)
+                        Location.parse(volume.provider_location),
+                        naming.volume(volume),
                     )
                 )
         copies = [
@@ -97,9 +98,9 @@ def create_snapshots(
                 snapshot.id,
             )
             for snapshot in snapshots
-            for disk in locations.disks_of(
+            for disk in Location.parse(
                 volumes[snapshot.id].provider_location
-            )
+            ).disks
         ]
         for copy in copies:
             backend.check_disk(copy.disk, copy.name)

@@ -32,7 +32,6 @@ from cinder.volume import volume_types
 from cinder.volume import volume_utils
 
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
 from cinder_vdisk_mapper.cinder_api.types import Snapshot
@@ -43,6 +42,7 @@ from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import records
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import VDisk
 
 # What a user sends: Cinder's schema allows any object, and any text.
@@ -273,7 +273,7 @@ class ManagedVDisks:
 
     def _unmanage(self, disk: str | None, name: str, id_: str) -> None:
         # a killed run may not have saved the disk
-        if locations.is_striped(disk):
+        if Location.parse(disk).is_striped:
             raise errors.BindingError(
                 f'{name} is striped over disks {disk} and cannot be unmanaged',
                 'a striped volume and its snapshots cannot be unmanaged',

@@ -34,7 +34,6 @@ from oslo_log import log as logging
 from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.attach.binding import Binder
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
 from cinder_vdisk_mapper.cinder_api.types import Snapshot
@@ -46,6 +45,7 @@ from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer.disks.location import Location
 
 LOG = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ _ERRORS = (
 )
 
 
-class Location(NamedTuple):
+class BackendDisks(NamedTuple):
     """Location of the disks of a backend of this driver.
 
     Its text is the capability ``location_info``.
@@ -70,14 +70,14 @@ class Location(NamedTuple):
     def __str__(self) -> str:
         return ':'.join(('VDiskMapper', *self))
 
-    def shares_disks(self, other: 'Location') -> bool:
+    def shares_disks(self, other: 'BackendDisks') -> bool:
         """Return whether both use the same disks by the same backend."""
         return self._replace(media=other.media) == other
 
 
-def location_of(host: str, configuration: Any) -> Location:
+def location_of(host: str, configuration: Any) -> BackendDisks:
     """Return the location of the backend whose Cinder host is ``host``."""
-    return Location(
+    return BackendDisks(
         volume_utils.extract_host(host, 'host'),
         configuration.vdisk_backend,
         configuration.vdisk_disk_root,
@@ -85,13 +85,13 @@ def location_of(host: str, configuration: Any) -> Location:
     )
 
 
-def parse_location(location_info: str | None) -> Location | None:
+def parse_location(location_info: str | None) -> BackendDisks | None:
     """Parse a reported location; None for other drivers."""
     # only the directory may contain colons
     found = re.fullmatch(
         'VDiskMapper:([^:]+):([^:]+):(.+):([^:]+)', location_info or ''
     )
-    return Location(*found.groups()) if found else None
+    return BackendDisks(*found.groups()) if found else None
 
 
 @dataclasses.dataclass
@@ -103,7 +103,7 @@ class Migration:
     """
 
     operations: VDiskOperations
-    here: Location
+    here: BackendDisks
     default_mapping: str
 
     def migrate_volume(
@@ -117,7 +117,7 @@ class Migration:
         :raises DiskPlacerError: it cannot be moved.
         """
         disk = linking.where(self.operations.backend, volume)
-        if locations.is_striped(disk):
+        if Location.parse(disk).is_striped:
             raise errors.BindingError(
                 f'volume {volume.id} is striped over disks {disk} and cannot '
                 'be migrated: a copy would be on one disk. Copy its content '
@@ -207,7 +207,7 @@ class Migration:
 
         def is_moved(volume: Volume) -> bool:
             name, location = naming.volume(volume), volume.provider_location
-            if not location or locations.is_striped(location):
+            if not location or Location.parse(location).is_striped:
                 return False
             return links.get(name, location) != location or bool(
                 holding[name] - {location}
@@ -229,7 +229,7 @@ class Migration:
             volume.refresh()
             linking.follow_link(self.operations.backend, volume)
             disk = volume.provider_location
-            if not disk or locations.is_striped(disk):
+            if not disk or Location.parse(disk).is_striped:
                 return
             backend, name = self.operations.backend, naming.volume(volume)
             holding = {disk, *backend.disks_holding(name)}

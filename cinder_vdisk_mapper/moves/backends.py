@@ -29,7 +29,7 @@ from cinder_vdisk_mapper.moves import leg_move
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
 from nova_diskplacer import exception
-from nova_diskplacer.elastic import legs
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.placement import client as placement_client
 
 
@@ -45,8 +45,8 @@ class Backend:
     def move(
         self,
         volume: Volume,
-        old: legs.Location,
-        new: legs.Location,
+        old: Location,
+        new: Location,
         percent: int,
         mbps: float | None = None,
     ) -> leg_move.LegMove:

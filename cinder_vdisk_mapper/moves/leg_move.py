@@ -19,7 +19,6 @@ from typing import Any
 from cinder import objects
 
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import is_migrating
@@ -32,8 +31,10 @@ from cinder_vdisk_mapper.vdisks import operations
 from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.location import Location
+from nova_diskplacer.disks.location import Step
+from nova_diskplacer.disks.location import leg_gb
 from nova_diskplacer.disks.vdisk import VDisk
-from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import pace
 from nova_diskplacer.placement import claim_moves
 
@@ -60,8 +61,8 @@ class LegMove:
     name: str
     media: str
     volume: Volume
-    old: legs.Location
-    new: legs.Location
+    old: Location
+    new: Location
     percent: int
     mbps: float | None = None
 
@@ -78,26 +79,26 @@ class LegMove:
         )
 
     @property
-    def _step(self) -> legs.Step:
-        """The legs that move, not all of them if that was interrupted."""
-        moved = [
-            leg
-            for leg, (here, there) in enumerate(
-                zip(self.old, self.new, strict=True)
+    def _step(self) -> Step:
+        """The legs that move, not all of them if that was interrupted.
+
+        :raises DiskError: they move from several disks, or to several.
+        """
+        step = self.old.moved_to(self.new)
+        if step is None:
+            raise exception.DiskError(
+                f'volume {self.volume.id}: {self.old} to {self.new} is no '
+                'step, nor the rest of one'
             )
-            if here != there
-        ]
-        return legs.Step(self.old[moved[0]], self.new[moved[0]], tuple(moved))
+        return step
 
     @property
-    def _locations(self) -> tuple[str, str, str]:
-        """The old location, the name of the vdisk, and the new location."""
-        old, new = map(locations.location_of, (self.old, self.new))
-        return old, naming.volume(self.volume), new
+    def _name(self) -> str:
+        return naming.volume(self.volume)
 
     @property
     def _moved_gb(self) -> int:
-        gb = locations.leg_gb(self.volume.size, len(self.old))
+        gb = leg_gb(self.volume.size, len(self.old))
         return gb * len(self._step.legs)
 
     def _fresh(self) -> Volume:
@@ -108,14 +109,13 @@ class LegMove:
             return found
 
     def _decided(self) -> bool:
-        old, _, new = self._locations
-        location = self._fresh().provider_location
-        if location not in (old, new):
+        location = Location.parse(self._fresh().provider_location)
+        if location not in (self.old, self.new):
             raise exception.DiskError(
                 f'volume {self.volume.id} is on disks {location}, and its '
-                f'move is from {old} to {new}'
+                f'move is from {self.old} to {self.new}'
             )
-        return location == new
+        return location == self.new
 
     def _check(self, volume: Volume, statuses: tuple[str, ...]) -> None:
         """Check that the legs of a volume may be moved.
@@ -125,7 +125,7 @@ class LegMove:
         refusal = ''
         if volume.host.partition('#')[0] != self.name:
             refusal = f'belongs to backend {volume.host}'
-        elif volume.provider_location != self._locations[0]:
+        elif Location.parse(volume.provider_location) != self.old:
             refusal = f'is on disks {volume.provider_location}'
         elif volume.status not in statuses:
             refusal = f'is {volume.status}, which is none of: ' + ', '.join(
@@ -150,7 +150,7 @@ class LegMove:
 
     def _begin(self) -> None:
         """Allocate the legs, have their claim follow, and begin the copy."""
-        step, (old, name, new) = self._step, self._locations
+        step, name = self._step, self._name
         backend = self.operations.striping
         with self.operations.moving(name):
             self._check(self._fresh(), _MOVABLE)
@@ -162,10 +162,12 @@ class LegMove:
                 )
             self._allocate()
             self._follow(vdisk, step.source, step.target)
-            backend.begin_move(old, name, new, self.volume.size, self.percent)
+            backend.begin_move(
+                self.old, name, self.new, self.volume.size, self.percent
+            )
 
     def _allocate(self) -> None:
-        target, (old, name, new) = self._step.target, self._locations
+        target, name = self._step.target, self._name
         backend = self.operations.striping
         with locks.hold(f'disk-{target}'):
             disk = backend.disk(target)
@@ -183,7 +185,7 @@ class LegMove:
             )
             if not begun and free < self._moved_gb:
                 raise refusal
-            backend.create_legs(old, name, new)
+            backend.create_legs(self.old, name, self.new)
             if not self.operations.reserve(target):
                 raise refusal
 
@@ -200,31 +202,34 @@ class LegMove:
             )
 
     def _copied(self) -> tuple[int, int]:
-        return self.operations.striping.move_progress(*self._locations)
+        return self.operations.striping.move_progress(
+            self.old, self._name, self.new
+        )
 
     def _decide(self) -> None:
-        _, name, new = self._locations
         with (
             locks.hold(f'volume-{self.volume.id}'),
-            self.operations.moving(name),
+            self.operations.moving(self._name),
         ):
             volume = self._fresh()
             self._check(volume, _DECIDABLE)
             self.operations.backend.check_disk(self._step.target)
-            self.operations.striping.complete_legs(*self._locations)
+            self.operations.striping.complete_legs(
+                self.old, self._name, self.new
+            )
             with errors.cinder_errors():
-                linking.save_disk(volume, new)
+                linking.save_disk(volume, str(self.new))
 
     def _finish(self) -> None:
-        step, (old, name, new) = self._step, self._locations
+        step, name = self._step, self._name
         backend = self.operations.striping
         with (
             locks.hold(f'volume-{self.volume.id}'),
             self.operations.moving(name),
         ):
             self._check_kept(step.target, decided=True)
-            backend.end_move(new, name, self.volume.size)
-            backend.settle_legs(new, name, old)
+            backend.end_move(self.new, name, self.volume.size)
+            backend.settle_legs(self.new, name, self.old)
         self._remove(step.source)
         event_log.log_moved(
             self.volume,
@@ -235,7 +240,7 @@ class LegMove:
         )
 
     def _undo(self) -> None:
-        step, (old, name, _) = self._step, self._locations
+        step, name = self._step, self._name
         with self.operations.moving(name):
             target = self.operations.backend.disk(step.target)
             coming = self._is_moving(target)
@@ -243,7 +248,7 @@ class LegMove:
                 # it was refused before anything was made
                 return
             self._check_kept(step.source, decided=False)
-            self.operations.striping.end_move(old, name, self.volume.size)
+            self.operations.striping.end_move(self.old, name, self.volume.size)
             _, vdisk = self.operations.backend.find_vdisk(step.source, name)
             if coming:
                 self._follow(vdisk, step.target, step.source)
@@ -270,13 +275,13 @@ class LegMove:
         return pace.step_mbps(self.percent / 100, disks)
 
     def _is_moving(self, disk: discover.Disk) -> bool:
-        name = naming.volume(self.volume)
-        return any(one.name == name and one.moving for one in disk.vdisks)
+        return any(
+            one.name == self._name and one.moving for one in disk.vdisks
+        )
 
     def _remove(self, disk: str) -> None:
         """Delete the legs that are not used, and release their space."""
-        name = naming.volume(self.volume)
-        self.operations.striping.delete_moving(disk, name)
+        self.operations.striping.delete_moving(disk, self._name)
         with locks.hold(f'disk-{disk}'):
             self.operations.try_reserve(disk)
 

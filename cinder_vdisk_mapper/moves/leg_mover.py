@@ -23,7 +23,6 @@ from cinder import objects
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.moves import backends
 from cinder_vdisk_mapper.moves import leg_move
@@ -31,7 +30,7 @@ from cinder_vdisk_mapper.moves import leg_steps
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import records
 from nova_diskplacer import exception
-from nova_diskplacer.elastic import legs
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.elastic import pace
 from nova_diskplacer.host import files
 
@@ -45,7 +44,7 @@ _MIB = 1 << 20
 
 def move(
     volume_id: str,
-    location: legs.Location,
+    location: Location,
     progress: collections.abc.Callable[[int, int], None],
     stopped: collections.abc.Callable[[], bool],
     percent: int = PERCENT,
@@ -124,27 +123,24 @@ def take_back(volume_id: str) -> None:
         backend.operations.striping.release_throttle()
 
 
-def _location(volume: Volume) -> legs.Location:
-    return tuple(locations.legs_of(volume.provider_location))
+def _location(volume: Volume) -> Location:
+    return Location.parse(volume.provider_location)
 
 
-def _without(volume: Volume, source: str, target: str) -> legs.Location:
+def _without(volume: Volume, source: str, target: str) -> Location:
     """Return the location of a volume whose legs have left a disk."""
-    return tuple(
-        target if disk == source else disk for disk in _location(volume)
-    )
+    return _location(volume).replaced(source, target)
 
 
 def _recover_others(
-    backend: backends.Backend, volume: Volume, location: legs.Location
+    backend: backends.Backend, volume: Volume, location: Location
 ) -> None:
     """Recover the interrupted moves of a volume, but the one to a location.
 
     They may change the location of the volume.
     """
-    wanted = locations.location_of(location)
     for disk, found in _interrupted(backend, naming.volume(volume)):
-        if found != (volume.provider_location, wanted):
+        if found != (_location(volume), location):
             _recover(backend, disk, naming.volume(volume))
             volume.refresh()
 
@@ -152,7 +148,7 @@ def _recover_others(
 def _make_move(
     backend: backends.Backend,
     volume: Volume,
-    location: legs.Location,
+    location: Location,
     percent: int,
     mbps: float | None = None,
 ) -> leg_move.LegMove | None:
@@ -165,7 +161,7 @@ def _make_move(
     if old == location:
         return None
     try:
-        legs.step(old, location)
+        old.step_to(location)
     except ValueError as error:
         raise exception.DiskError(
             f'volume {volume.id} cannot be moved: {error}'
@@ -221,7 +217,7 @@ def _alone() -> contextlib.AbstractContextManager[None]:
 
 def _interrupted(
     backend: backends.Backend, name: str
-) -> list[tuple[str, tuple[str, str] | None]]:
+) -> list[tuple[str, tuple[Location, Location] | None]]:
     """Return the disks with legs of a vdisk that come or have left.
 
     Each has the locations before and after the move, None for legs that have
@@ -251,7 +247,7 @@ def _recover(backend: backends.Backend, disk: str, name: str) -> None:
         operations.try_reserve(disk)
         return
     location = _location(volume)
-    old, new = (tuple(locations.legs_of(one)) for one in found)
+    old, new = found
     if location != old and len(location) == len(old):
         # it was decided, and some legs are settled
         new = location

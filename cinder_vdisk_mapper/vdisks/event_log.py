@@ -17,9 +17,9 @@ import contextlib
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import VDisk
 
 LOG = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ def find(
 ) -> VDisk | None:
     """Return a vdisk, or a piece of it, to be logged; None if it is away."""
     with contextlib.suppress(exception.DiskPlacerError):
-        for disk in locations.disks_of(location):
+        for disk in Location.parse(location).disks:
             for vdisk in backend.disk(disk).vdisks:
                 if vdisk.name == name:
                     return vdisk

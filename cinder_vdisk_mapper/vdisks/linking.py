@@ -25,13 +25,13 @@ import sys
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.location import Location
 
 LOG = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def stable_path(
         cannot be made, or another process works on the volume.
     """
     name = naming.volume(volume)
-    if locations.is_striped(volume.provider_location):
+    if Location.parse(volume.provider_location).is_striped:
         return backend.device_path(volume.provider_location or '', name)
     if backend.linked_disk(name) != volume.provider_location:
         with locks.hold(f'volume-{volume.id}', wait):

@@ -14,6 +14,8 @@
 
 import dataclasses
 
+from nova_diskplacer.disks.location import Location
+
 
 @dataclasses.dataclass(frozen=True)
 class Record:
@@ -37,6 +39,11 @@ class Record:
     stuck: bool = False
     deleted: bool = False
     blank_of: str | None = None
+
+    @property
+    def location(self) -> Location:
+        """The location by the database."""
+        return Location.parse(self.disk)
 
     @property
     def kind(self) -> str:

@@ -24,12 +24,12 @@ import dataclasses
 
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import operations
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 
 LOG = logging.getLogger(__name__)
 
@@ -57,14 +57,17 @@ class StripeOperations(operations.VDiskOperations):
 
     def extend(self, disk: str, name: str, size_gb: int) -> None:
         """Extend a bound vdisk, or the pieces of one, to ``size_gb`` GiB."""
-        if not locations.is_striped(disk):
+        location = Location.parse(disk)
+        if not location.is_striped:
             super().extend(disk, name, size_gb)
             return
-        with self.settled(disk, name):
-            self._extend_pieces(disk, name, size_gb)
+        with self.settled(location, name):
+            self._extend_pieces(location, name, size_gb)
 
-    def _extend_pieces(self, location: str, name: str, size_gb: int) -> None:
-        pieces = locations.pieces_gb(location, size_gb)
+    def _extend_pieces(
+        self, location: Location, name: str, size_gb: int
+    ) -> None:
+        pieces = location.pieces_gb(size_gb)
         self.striping.deactivate_stripe(location, name)
         before = {
             uuid: self.backend.find_vdisk(uuid, name)[1].size_gb
@@ -84,11 +87,12 @@ class StripeOperations(operations.VDiskOperations):
         self, disk: str, name: str, snapshot: str, snapshot_id: str
     ) -> None:
         """Make a snapshot of a vdisk, on the same disks."""
-        if not locations.is_striped(disk):
+        location = Location.parse(disk)
+        if not location.is_striped:
             super().snapshot(disk, name, snapshot, snapshot_id)
             return
-        disks = locations.disks_of(disk)
-        with self.settled(disk, name), self._locked(disks):
+        disks = location.disks
+        with self.settled(location, name), self._locked(disks):
             present = set(self.backend.disks_holding(snapshot))
             refusals = {
                 uuid: self._check_room(uuid, name, uuid in present)
@@ -96,7 +100,7 @@ class StripeOperations(operations.VDiskOperations):
             }
             try:
                 self.striping.snapshot_stripe(
-                    disk, name, snapshot, snapshot_id
+                    location, name, snapshot, snapshot_id
                 )
                 for uuid, refusal in refusals.items():
                     if not self.reserve(uuid):
@@ -116,21 +120,22 @@ class StripeOperations(operations.VDiskOperations):
 
         A striped vdisk that is in use is copied from a temporary snapshot.
         """
-        if not locations.is_striped(disk):
+        location = Location.parse(disk)
+        if not location.is_striped:
             super().clone(disk, source, name, volume_id, size_gb)
             return
-        with self.settled(disk, source):
-            self._clone_stripe(disk, source, name, volume_id, size_gb)
+        with self.settled(location, source):
+            self._clone_stripe(location, source, name, volume_id, size_gb)
 
     def _clone_stripe(
         self,
-        location: str,
+        location: Location,
         source: str,
         name: str,
         volume_id: str,
         size_gb: int,
     ) -> None:
-        pieces = locations.pieces_gb(location, size_gb)
+        pieces = location.pieces_gb(size_gb)
         temporary = _CLONING + volume_id
         frozen = self._is_whole(pieces, temporary)
         if not frozen:
@@ -162,17 +167,18 @@ class StripeOperations(operations.VDiskOperations):
 
     def revert(self, disk: str, name: str, snapshot: str | None) -> None:
         """Give a vdisk that nobody uses the content of its snapshot."""
-        if not locations.is_striped(disk):
+        location = Location.parse(disk)
+        if not location.is_striped:
             super().revert(disk, name, snapshot)
             return
-        with self.settled(disk, name):
-            self.striping.deactivate_stripe(disk, name)
-            for uuid in locations.disks_of(disk):
+        with self.settled(location, name):
+            self.striping.deactivate_stripe(location, name)
+            for uuid in location.disks:
                 super().revert(uuid, name, snapshot)
 
     @contextlib.contextmanager
     def settled(
-        self, location: str, name: str
+        self, location: Location, name: str
     ) -> collections.abc.Iterator[None]:
         """Keep the legs of a vdisk where they are.
 
@@ -182,13 +188,14 @@ class StripeOperations(operations.VDiskOperations):
         with self.moving(name):
             pieces = [
                 self.backend.find_vdisk(uuid, name)[1]
-                for uuid in locations.disks_of(location)
+                for uuid in location.disks
             ]
-            tagged = {locations.location_of(piece.stripe) for piece in pieces}
+            tagged = {piece.stripe for piece in pieces}
             if tagged != {location} or self._is_moved(name):
+                moved = ', '.join(sorted(map(str, tagged)))
                 raise errors.BindingError(
                     f'vdisk {name} on disks {location} is being moved, or was '
-                    f'moved to {", ".join(sorted(tagged))}: repeat it later',
+                    f'moved to {moved}: repeat it later',
                     'the volume is being moved to other disks; try again '
                     'later',
                 )
@@ -211,9 +218,10 @@ class StripeOperations(operations.VDiskOperations):
 
     def delete_everywhere(self, disk: str | None, name: str) -> None:
         """Delete a vdisk, or the pieces of one, and leftovers elsewhere."""
-        if disk and locations.is_striped(disk):
+        location = Location.parse(disk)
+        if location.is_striped:
             with self.moving(name):
-                self._delete_stripe(disk, name)
+                self._delete_stripe(location, name)
                 super().delete_everywhere(None, name)
         else:
             super().delete_everywhere(disk, name)
@@ -222,11 +230,9 @@ class StripeOperations(operations.VDiskOperations):
         if kind == 'volume':
             super().delete_everywhere(None, _CLONING + id_)
 
-    def _delete_stripe(self, location: str, name: str) -> None:
+    def _delete_stripe(self, location: Location, name: str) -> None:
         kept = [
-            uuid
-            for uuid in locations.disks_of(location)
-            if not self.backend.forgotten(uuid)
+            uuid for uuid in location.disks if not self.backend.forgotten(uuid)
         ]
         for uuid in kept:
             # before any is deleted

@@ -34,6 +34,7 @@ from nova_diskplacer import terminal
 from nova_diskplacer.client import facts
 from nova_diskplacer.client import flavors
 from nova_diskplacer.client import placement_disks
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.profiles import advice
 from nova_diskplacer.profiles import catalogue
@@ -103,9 +104,13 @@ def vdisks_of(
     """
     vdisks = []
     for volume in volumes:
-        parts = disks_of(volume)
-        on = collections.Counter(disk for disk in parts if disk in disks)
-        if not on:
+        location = location_of(volume)
+        pieces_gb = {
+            disk: size_gb
+            for disk, size_gb in location.pieces_gb(volume['size']).items()
+            if disk in disks
+        }
+        if not pieces_gb:
             continue
         attached: Item = next(iter(volume['attachments'] or ()), {})
         server = attached.get('server_id')
@@ -122,19 +127,18 @@ def vdisks_of(
             facts.VDisk(
                 volume['id'],
                 disk,
-                number * -(-volume['size'] // len(parts)),
+                size_gb,
                 server,
                 device=short_device(attached.get('device')),
             )
-            for disk, number in on.items()
+            for disk, size_gb in pieces_gb.items()
         ]
     return vdisks
 
 
-def disks_of(volume: Item) -> list[str]:
-    """Return the disk of each part of a volume, several if it is striped."""
-    provider_id: str = volume['provider_id'] or ''
-    return provider_id.split(',')
+def location_of(volume: Item) -> Location:
+    """Return the location of a volume, empty for one that is not bound."""
+    return Location.parse(volume['provider_id'])
 
 
 def devices_of(volumes: collections.abc.Iterable[Item]) -> dict[str, str]:
@@ -331,7 +335,7 @@ def read_server(
     volume_ids = tuple(
         volume['id']
         for volume in volumes
-        if not disks.isdisjoint(disks_of(volume))
+        if not disks.isdisjoint(location_of(volume))
     )
     if not volume_ids:
         raise exception.DiskPlacerError(

@@ -31,6 +31,7 @@ from nova_diskplacer.cmd import elastic_simulation
 from nova_diskplacer.cmd import plugins
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import discovery
 from nova_diskplacer.elastic import inputs
@@ -143,7 +144,7 @@ def _lines(state: elastic_status.ElasticStatus) -> list[str]:
             )
         found.append(
             f'Next step: {step.size_bytes / GIB:.1f} GiB, to '
-            f'{",".join(step.location)}.'
+            f'{Location(step.location)}.'
         )
     found.append(f'The executor: {state.executor}.')
     return found

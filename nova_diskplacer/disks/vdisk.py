@@ -14,6 +14,8 @@
 
 import dataclasses
 
+from nova_diskplacer.disks.location import Location
+
 GIB = 1 << 30
 
 
@@ -24,11 +26,11 @@ class VDisk:
     A vdisk is not ``usable`` while it may hold data of a deleted one, is an
     incomplete clone, or is being deleted.
 
-    ``stripe`` has the UUIDs of all disks of a striped vdisk, in the order of
-    the stripe. What is on one disk is a piece of it. An elastic vdisk has at
-    least ``minimum`` disks, 0 for any other, and its piece consists of legs:
-    ``stripe`` has the disk of each leg. It is ``moving`` while a leg comes to
-    the disk, or has left it; such a leg counts in the size.
+    ``stripe`` is the location of a striped vdisk, empty for any other. What
+    is on one disk is a piece of it. An elastic vdisk has at least ``minimum``
+    disks, 0 for any other, and its piece consists of legs. It is ``moving``
+    while a leg comes to the disk, or has left it; such a leg counts in the
+    size.
     """
 
     name: str
@@ -36,7 +38,7 @@ class VDisk:
     server_id: str | None
     size_bytes: int
     usable: bool = True
-    stripe: tuple[str, ...] = ()
+    stripe: Location = Location()
     minimum: int = 0
     moving: bool = False
 

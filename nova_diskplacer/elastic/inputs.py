@@ -15,7 +15,7 @@
 import collections.abc
 import dataclasses
 
-from nova_diskplacer.elastic import legs
+from nova_diskplacer.disks.location import Location
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ElasticVDisk:
 
     leg_gb: int
     minimum: int
-    location: legs.Location
+    location: Location
 
     @property
     def maximum(self) -> int:
@@ -37,7 +37,7 @@ class ElasticVDisk:
     @property
     def disks(self) -> tuple[str, ...]:
         """The UUIDs of its disks."""
-        return legs.disks(self.location)
+        return self.location.disks
 
     @property
     def width(self) -> int:

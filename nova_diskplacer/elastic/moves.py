@@ -16,9 +16,10 @@ import collections.abc
 import dataclasses
 import itertools
 
+from nova_diskplacer.disks.location import Location
+from nova_diskplacer.disks.location import Step
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import inputs
-from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import pace
 from nova_diskplacer.elastic import paths
 from nova_diskplacer.elastic import settings as settings_
@@ -44,31 +45,31 @@ class Move:
     why: str
 
     @property
-    def old(self) -> legs.Location:
+    def old(self) -> Location:
         """The location at the begin."""
         return self.path[0]
 
     @property
-    def new(self) -> legs.Location:
+    def new(self) -> Location:
         """The location at the end."""
         return self.path[-1]
 
     @property
     def width(self) -> int:
         """The width at the end."""
-        return len(legs.disks(self.new))
+        return self.new.width
 
     @property
     def widens(self) -> bool:
         """True if the vdisk has more disks afterwards."""
-        return self.width > len(legs.disks(self.old))
+        return self.width > self.old.width
 
     @property
     def mbps(self) -> float:
         """The mean rate in MB/s."""
         return self.size_bytes / MB / self.seconds
 
-    def next(self, location: legs.Location) -> legs.Location | None:
+    def next(self, location: Location) -> Location | None:
         """Return the location that follows one, None if none does."""
         if location not in self.path[:-1]:
             return None
@@ -110,7 +111,9 @@ def plan(
         if not choice.path:
             tried.append(choice.reason)
             continue
-        steps = [legs.step(*pair) for pair in itertools.pairwise(choice.path)]
+        steps = [
+            old.step_to(new) for old, new in itertools.pairwise(choice.path)
+        ]
         used = {disk for step in steps for disk in (step.source, step.target)}
         unknown = sorted(disk for disk in used if not disks[disk].mbps)
         if unknown:
@@ -133,7 +136,7 @@ def plan(
 
 
 def step_seconds(
-    step: legs.Step,
+    step: Step,
     leg_gb: int,
     disks: collections.abc.Mapping[str, inputs.Disk],
     settings: settings_.Settings,

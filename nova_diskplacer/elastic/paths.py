@@ -24,18 +24,18 @@ disk less has a fuller disk. A path that was interrupted may end elsewhere.
 import collections.abc
 import functools
 
-from nova_diskplacer.elastic import legs
+from nova_diskplacer.disks.location import Location
 
-Path = tuple[legs.Location, ...]
+Path = tuple[Location, ...]
 
 
-def fullest(location: legs.Location) -> int:
+def fullest(location: Location) -> int:
     """Return the legs of the disk that has most."""
     return max(map(location.count, location))
 
 
 def widened(
-    location: legs.Location, targets: collections.abc.Iterable[str]
+    location: Location, targets: collections.abc.Iterable[str]
 ) -> Path:
     """Return the path to a location with further disks.
 
@@ -43,28 +43,28 @@ def widened(
     """
     path = [location]
     for target in targets:
-        next_location = legs.widen(path[-1], target)
+        next_location = path[-1].widened(target)
         if next_location is None:
             break
         path.append(next_location)
     return tuple(path)
 
 
-def narrowed(location: legs.Location, minimum: int) -> Path:
+def narrowed(location: Location, minimum: int) -> Path:
     """Return the path to the width ``minimum``."""
     path = [location]
-    while (next_location := legs.narrow(path[-1], minimum)) is not None:
+    while (next_location := path[-1].narrowed(minimum)) is not None:
         path.append(next_location)
     return tuple(path)
 
 
-def wider(location: legs.Location, factor: int) -> tuple[int, ...]:
+def wider(location: Location, factor: int) -> tuple[int, ...]:
     """Return the widths to which a vdisk may be widened, the best first.
 
     The best is the largest that is worth its disks, of at most ``factor``
     times the width; where too few disks suit, as many as there are.
     """
-    width = len(legs.disks(location))
+    width = location.width
     path = widened(location, map(str, range(len(location) - width)))
     ends = [
         width + number
@@ -76,7 +76,7 @@ def wider(location: legs.Location, factor: int) -> tuple[int, ...]:
 
 
 @functools.lru_cache(maxsize=1024)
-def narrower(location: legs.Location, minimum: int) -> tuple[Path, ...]:
+def narrower(location: Location, minimum: int) -> tuple[Path, ...]:
     """Return the paths to narrower locations, the narrowest first.
 
     They end at the width ``minimum`` or where it is worth its disks.
@@ -90,7 +90,7 @@ def narrower(location: legs.Location, minimum: int) -> tuple[Path, ...]:
     )
 
 
-def as_good(location: legs.Location, minimum: int) -> Path:
+def as_good(location: Location, minimum: int) -> Path:
     """Return the path to a narrower location that is as good, () without one.
 
     There is one where a path to a wider location was interrupted.

@@ -22,9 +22,9 @@ import collections.abc
 import dataclasses
 import itertools
 
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import inputs
-from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import moves
 from nova_diskplacer.elastic import observations
 from nova_diskplacer.elastic import policy
@@ -147,7 +147,7 @@ def run(
     vdisk = inputs.ElasticVDisk(
         leg_gb,
         setup.minimum,
-        legs.narrowest(tuple(uuids[: setup.minimum]), setup.maximum),
+        Location.narrowest(tuple(uuids[: setup.minimum]), setup.maximum),
     )
     state, steps = policy.State(), []
     for number in range(round(seconds / settings.interval)):
@@ -211,7 +211,7 @@ def _copied(
     new = move.next(vdisk.location) if move else None
     if new is None:
         return {}
-    step = legs.step(vdisk.location, new)
+    step = vdisk.location.step_to(new)
     return dict.fromkeys((step.source, step.target), settings.copy_share)
 
 
@@ -221,14 +221,14 @@ def _reached(
     disks: collections.abc.Mapping[str, inputs.Disk],
     now: float,
     settings: settings_.Settings,
-) -> legs.Location:
+) -> Location:
     """Return the location that a move has reached."""
     move = state.move
     assert move is not None  # noqa: S101
     left = now - state.begun
     for old, new in itertools.pairwise(move.path):
         left -= moves.step_seconds(
-            legs.step(old, new), vdisk.leg_gb, disks, settings
+            old.step_to(new), vdisk.leg_gb, disks, settings
         )
         if left < 0:
             return old

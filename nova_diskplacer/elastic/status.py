@@ -16,7 +16,6 @@ import itertools
 
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import inputs
-from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import moves
 from nova_diskplacer.elastic import policy
 from nova_diskplacer.elastic import verdicts
@@ -84,7 +83,7 @@ def _left_bytes(
     """Return the bytes that a move has to copy yet."""
     left = 0
     for old, new in reversed(list(itertools.pairwise(move.path))):
-        left += len(legs.step(old, new).legs) * vdisk.leg_gb * GIB
+        left += len(old.step_to(new).legs) * vdisk.leg_gb * GIB
         if old == vdisk.location:
             return max(0, left - copied)
     return 0

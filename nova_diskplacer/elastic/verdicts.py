@@ -16,8 +16,8 @@ import collections.abc
 import dataclasses
 import math
 
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.elastic import inputs
-from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import observations
 from nova_diskplacer.elastic import paths
 from nova_diskplacer.elastic import settings as settings_
@@ -38,7 +38,7 @@ class VDiskState:
     failed, ``refusal`` the reason of the last of them.
     """
 
-    location: legs.Location
+    location: Location
     since: float
     quiet: collections.abc.Mapping[int, float] = dataclasses.field(
         default_factory=dict

@@ -32,6 +32,7 @@ import os
 import re
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import device_mapper
 from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
@@ -53,7 +54,7 @@ MB = 10**6
 _STATUS = re.compile(r' mirror \d+ .*?(\d+)/(\d+) 1 ([A-Z]+) ')
 
 
-def create_legs(old: str, name: str, new: str) -> None:
+def create_legs(old: Location, name: str, new: Location) -> None:
     """Allocate the legs that come to a disk.
 
     :raises DiskError: the legs to move have snapshots, or the disk lacks the
@@ -85,7 +86,7 @@ def create_legs(old: str, name: str, new: str) -> None:
 
 
 def begin_move(
-    old: str, name: str, new: str, size_bytes: int, percent: int
+    old: Location, name: str, new: Location, size_bytes: int, percent: int
 ) -> None:
     """Start the kernel's copy of the legs that were created.
 
@@ -111,9 +112,9 @@ def begin_move(
                 )
 
 
-def _region(old: str, new: str, *disks: str) -> int:
+def _region(old: Location, new: Location, *disks: str) -> int:
     """Return how many sectors the kernel copies at once, a power of two."""
-    if len({*old.split(',')}) < len({*new.split(',')}):
+    if old.width < new.width:
         return _MOST_REGION
     mbps = min(groups.require(disk).identity.mbps for disk in disks)
     sectors = int(_QUIET_COPY_S * mbps * MB / device_mapper.SECTOR)
@@ -157,7 +158,7 @@ def _linear(volume: report.Volume, sectors: int = 0) -> str:
     return f'0 {sectors} linear {place} 0'
 
 
-def move_progress(old: str, name: str, new: str) -> tuple[int, int]:
+def move_progress(old: Location, name: str, new: Location) -> tuple[int, int]:
     """Return how many bytes are in both places, and all bytes.
 
     :raises DiskError: a disk has failed, or nothing is copied any more.
@@ -184,7 +185,7 @@ def move_progress(old: str, name: str, new: str) -> tuple[int, int]:
     return done, total
 
 
-def complete_legs(old: str, name: str, new: str) -> None:
+def complete_legs(old: Location, name: str, new: Location) -> None:
     """Mark legs that are the same in both places as complete.
 
     :raises DiskError: they are not the same yet.
@@ -202,7 +203,7 @@ def complete_legs(old: str, name: str, new: str) -> None:
             group_changes.change_tags(legs, remove=[naming.INCOMPLETE, *dirty])
 
 
-def end_move(kept: str, name: str, size_bytes: int) -> None:
+def end_move(kept: Location, name: str, size_bytes: int) -> None:
     """Switch the vdisk to the legs of one location alone.
 
     :param kept: that location, ``old`` or ``new``.
@@ -211,7 +212,7 @@ def end_move(kept: str, name: str, size_bytes: int) -> None:
         _end(kept, name, size_bytes)
 
 
-def _end(kept: str, name: str, size_bytes: int) -> None:
+def _end(kept: Location, name: str, size_bytes: int) -> None:
     paths = []
     for leg, (uuid, suffix) in enumerate(naming.pieces(kept)):
         path = naming.moving_device(name, leg)
@@ -227,7 +228,7 @@ def _end(kept: str, name: str, size_bytes: int) -> None:
         device_mapper.remove(path)
 
 
-def settle_legs(new: str, name: str, old: str) -> None:
+def settle_legs(new: Location, name: str, old: Location) -> None:
     """Mark the legs that have left, and those of the new location.
 
     Legs that come keep the tags of the old one to the end, for
@@ -238,7 +239,7 @@ def settle_legs(new: str, name: str, old: str) -> None:
     (_, (source, _), (target, _)), *_ = moved
     leaving = [name + suffix for _, (_, suffix), _ in moved]
     coming = [name + suffix for _, _, (_, suffix) in moved]
-    disks = {source, *new.split(',')}
+    disks = {source, *new}
     for uuid in sorted(disks, key=lambda uuid: uuid == target):
         with group_changes.changing(uuid) as group:
             if uuid == source:
@@ -260,9 +261,9 @@ def _mark_left(group: report.Group, names: list[str]) -> None:
         )
 
 
-def _settle(group: report.Group, names: list[str], location: str) -> None:
+def _settle(group: report.Group, names: list[str], location: Location) -> None:
     """Give legs the tags of a location, and none of a move."""
-    wanted = set(naming.location_tags(location.split(',')))
+    wanted = set(naming.location_tags(location))
     marks = naming.STRIPE + '.', naming.MOVING + '='
     present = {
         one: {tag for tag in one.tags if tag.startswith(marks)}
@@ -274,12 +275,12 @@ def _settle(group: report.Group, names: list[str], location: str) -> None:
         group_changes.change_tags(others, wanted, old - wanted)
 
 
-def interrupted_move(uuid: str, name: str) -> list[str]:
+def interrupted_move(uuid: str, name: str) -> tuple[Location, Location] | None:
     """Return the locations before and after the move that brings legs here.
 
     Those that were not created yet are not among the moved ones.
 
-    :returns: none if no legs come to the disk.
+    :returns: None if no legs come to the disk.
     """
     group = groups.require(uuid)
     coming = [
@@ -288,12 +289,13 @@ def interrupted_move(uuid: str, name: str) -> list[str]:
         if naming.DELETED not in leg.tags
     ]
     if not coming:
-        return []
-    disks = list(coming[0].vdisk.stripe)
-    old = ','.join(disks)
-    for leg in coming:
-        disks[int(naming.value(leg.tags, naming.MOVING))] = uuid
-    return [old, ','.join(disks)]
+        return None
+    old = coming[0].vdisk.stripe
+    moved = {int(naming.value(leg.tags, naming.MOVING)) for leg in coming}
+    new = Location(
+        uuid if leg in moved else disk for leg, disk in enumerate(old)
+    )
+    return old, new
 
 
 def remove_legs(uuid: str, name: str, wiped: bool) -> None:
@@ -312,7 +314,7 @@ def moving_legs(uuid: str, name: str) -> list[str]:
 
 
 def _moved(
-    one: str, other: str
+    one: Location, other: Location
 ) -> list[tuple[int, tuple[str, str], tuple[str, str]]]:
     """Return the legs that differ, with both disks and suffixes."""
     pairs = zip(naming.pieces(one), naming.pieces(other), strict=True)

@@ -19,6 +19,7 @@ import re
 from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks.location import Location
 
 # Tags of a group: common to all disks, then the disk's identity.
 TAG = 'diskplacer'
@@ -110,18 +111,15 @@ def moving_device(vdisk: str, leg: int) -> str:
     return f'/dev/mapper/{constants.MOVING_DEVICE}{volume_name(vdisk)}.{leg}'
 
 
-def pieces(location: str) -> list[tuple[str, str]]:
+def pieces(location: Location) -> list[tuple[str, str]]:
     """Return the disk of each leg, and what its name has after the vdisk's.
 
     The lowest leg of a disk has the vdisk's name. So does each piece of a
     vdisk that has one leg on each disk.
-
-    :param location: UUIDs of the disks, in the order of the stripe.
     """
-    disks = location.split(',')
     return [
-        (disk, '' if disk not in disks[:leg] else f'.{leg}')
-        for leg, disk in enumerate(disks)
+        (disk, '' if disk not in location[:leg] else f'.{leg}')
+        for leg, disk in enumerate(location)
     ]
 
 
@@ -156,31 +154,28 @@ def value(tags: collections.abc.Set[str], key: str) -> str:
     return values[0] if len(values) == 1 else ''
 
 
-def stripe_tags(
-    disks: collections.abc.Iterable[str], minimum: int = 0
-) -> list[str]:
+def stripe_tags(location: Location, minimum: int = 0) -> list[str]:
     """Return the tags of each piece of a striped vdisk.
 
-    :param disks: UUIDs of the disks, in the order of the stripe.
     :param minimum: least number of disks of an elastic vdisk, 0 for others.
     """
     return [
-        *location_tags(disks),
+        *location_tags(location),
         f'{CHUNK}={CHUNK_BYTES}',
         *([f'{MINIMUM}={minimum}'] if minimum else ()),
     ]
 
 
-def location_tags(disks: collections.abc.Iterable[str]) -> list[str]:
+def location_tags(location: Location) -> list[str]:
     """Return those of these tags that tell the disks."""
-    return [f'{STRIPE}.{number}={disk}' for number, disk in enumerate(disks)]
+    return [f'{STRIPE}.{leg}={disk}' for leg, disk in enumerate(location)]
 
 
-def stripe_of(tags: collections.abc.Set[str]) -> tuple[str, ...]:
-    """Return the disks of a striped vdisk, () for any other vdisk."""
+def stripe_of(tags: collections.abc.Set[str]) -> Location:
+    """Return the location of a striped vdisk, empty for any other vdisk."""
     number = sum(tag.startswith(STRIPE + '.') for tag in tags)
     found = [value(tags, f'{STRIPE}.{index}') for index in range(number)]
-    return tuple(found) if all(found) else ()
+    return Location(found if all(found) else ())
 
 
 def tag_options(

@@ -18,6 +18,7 @@ made at one moment, and an interrupted one is removed and made anew.
 """
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import blockcopy
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import group_changes
@@ -29,13 +30,12 @@ from nova_diskplacer.disks.lvm import volumes
 
 
 def snapshot_stripe(
-    location: str, name: str, snapshot: str, snapshot_id: str
+    location: Location, name: str, snapshot: str, snapshot_id: str
 ) -> None:
     """Make a snapshot of a striped vdisk, which may be in use.
 
     It may be repeated.
 
-    :param location: UUID of the disk of each leg, in the order of the stripe.
     :raises DiskError: a disk lacks the space, the vdisk ``snapshot`` has
         another owner, or LVM or a disk fails.
     """
@@ -74,7 +74,7 @@ def _is_deleted(volume: report.Volume) -> bool:
     return naming.DELETED in volume.tags
 
 
-def stripe_writes(location: str, name: str) -> str:
+def stripe_writes(location: Location, name: str) -> str:
     """Return a text that changes if any piece of a vdisk is written to."""
     counters = []
     for uuid, suffix in naming.pieces(location):

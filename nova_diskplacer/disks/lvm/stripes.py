@@ -33,6 +33,7 @@ import zlib
 
 from nova_diskplacer import constants
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import device_mapper
 from nova_diskplacer.disks.lvm import group_changes
@@ -79,12 +80,11 @@ def table(
     return lines
 
 
-def activate_stripe(location: str, name: str, size_bytes: int) -> str:
+def activate_stripe(location: Location, name: str, size_bytes: int) -> str:
     """Make the device of a striped vdisk and return its path.
 
     A leg that is being moved is used by the device that has both places.
 
-    :param location: UUID of the disk of each leg, in the order of the stripe.
     :param size_bytes: size of the vdisk, at most that of all legs.
     :raises DiskError: a leg cannot be used, is too small or is not of this
         stripe.
@@ -100,7 +100,9 @@ def activate_stripe(location: str, name: str, size_bytes: int) -> str:
     return path
 
 
-def reload(location: str, name: str, size_bytes: int, moving: bool) -> None:
+def reload(
+    location: Location, name: str, size_bytes: int, moving: bool
+) -> None:
     """Switch the device of a striped vdisk to other legs, if it exists.
 
     The caller holds the lock of the device.
@@ -130,7 +132,9 @@ def _table_of(
     return table(paths, size_bytes, chunk)
 
 
-def legs(location: str, name: str, size_bytes: int) -> list[report.Volume]:
+def legs(
+    location: Location, name: str, size_bytes: int
+) -> list[report.Volume]:
     """Return the volumes of the legs of a vdisk, in the order of the stripe.
 
     :raises DiskError: as :func:`activate_stripe`.
@@ -140,11 +144,11 @@ def legs(location: str, name: str, size_bytes: int) -> list[report.Volume]:
         for uuid, suffix in naming.pieces(location)
     ]
     for volume in volumes:
-        _check_piece(volume, tuple(location.split(',')), size_bytes)
+        _check_piece(volume, location, size_bytes)
     return volumes
 
 
-def deactivate_stripe(location: str, name: str) -> None:
+def deactivate_stripe(location: Location, name: str) -> None:
     """Remove the device of a striped vdisk; the caller names its disks."""
     deactivate(name)
 
@@ -253,22 +257,22 @@ def locked(name: str, wait: bool = True) -> collections.abc.Iterator[None]:
 
 
 def _check_piece(
-    volume: report.Volume, disks: tuple[str, ...], size_bytes: int
+    volume: report.Volume, location: Location, size_bytes: int
 ) -> None:
     vdisk = volume.vdisk
     # the tags of legs that are moved, from one disk to one, change at the end
     moves = {
         pair
-        for pair in zip(vdisk.stripe, disks, strict=False)
+        for pair in zip(vdisk.stripe, location, strict=False)
         if pair[0] != pair[1]
     }
-    if len(vdisk.stripe) != len(disks) or len(moves) > 1:
+    if len(vdisk.stripe) != len(location) or len(moves) > 1:
         raise exception.DiskError(
             f'vdisk {vdisk.name} in {volume.group} is not a piece of '
-            f'the stripe over {", ".join(disks)}'
+            f'the stripe over {", ".join(location)}'
         )
     chunk = int(naming.value(volume.tags, naming.CHUNK))
-    rows = -(-size_bytes // (chunk * len(disks)))
+    rows = -(-size_bytes // (chunk * len(location)))
     if volume.size_bytes < rows * chunk:
         raise exception.DiskError(
             f'the piece of vdisk {vdisk.name} in {volume.group} has '

@@ -23,6 +23,7 @@ import contextlib
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import blockcopy
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import group_changes
@@ -52,7 +53,7 @@ def create(
     :raises DiskError: the name belongs to another volume, or the size is not
         positive.
     """
-    create_piece(uuid, name, volume_id, server_id, size_bytes, '', 0)
+    create_piece(uuid, name, volume_id, server_id, size_bytes, Location(), 0)
 
 
 def create_piece(
@@ -61,19 +62,18 @@ def create_piece(
     volume_id: str,
     server_id: str | None,
     size_bytes: int,
-    location: str,
+    location: Location,
     minimum: int,
 ) -> None:
     """Create the piece, or a leg, of a striped vdisk on the disk ``uuid``.
 
-    :param location: UUID of the disk of each leg of the stripe, '' for a vdisk
-        that is not striped.
+    :param location: of the vdisk, empty for one that is not striped.
     :param minimum: least number of disks of an elastic vdisk, 0 for others.
     :raises DiskError: as :func:`create`, or the disk is not in the stripe.
     """
-    named = location.split(',') if location else []
-    disks = [identity.check_uuid(disk) for disk in named]
-    if disks and uuid not in disks:
+    for disk in location:
+        identity.check_uuid(disk)
+    if location and uuid not in location:
         raise exception.DiskError(f'disk {uuid} is not in stripe {location}')
     vdisks.check_size(name, size_bytes)
     volume = groups.require(uuid).find(name)
@@ -84,8 +84,8 @@ def create_piece(
             tags = [f'{naming.VOLUME}={volume_id}']
             if server_id:
                 tags.append(f'{naming.SERVER}={server_id}')
-            if disks:
-                tags += naming.stripe_tags(disks, minimum)
+            if location:
+                tags += naming.stripe_tags(location, minimum)
             group_changes.allocate(group, name, size_bytes, tags)
     group_changes.zero_dirty(uuid, name)
 

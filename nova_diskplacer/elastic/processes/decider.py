@@ -24,11 +24,11 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import discovery
 from nova_diskplacer.elastic import disk_use
 from nova_diskplacer.elastic import inputs
-from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import moves
 from nova_diskplacer.elastic import policy
 from nova_diskplacer.elastic import settings
@@ -213,7 +213,7 @@ class WidthDecider:
         location = move.next(vdisk.location) if move and vdisk else None
         if move is None or vdisk is None or location is None:
             return None
-        step = legs.step(vdisk.location, location)
+        step = vdisk.location.step_to(location)
         return elastic_status.WantedStep(
             vdisk=move.vdisk,
             old=vdisk.location,
@@ -228,7 +228,7 @@ class WidthDecider:
         now = self._clock()
         try:
             return {
-                uuid: verdicts.VDiskState((), now, **fields)
+                uuid: verdicts.VDiskState(Location(), now, **fields)
                 for uuid, fields in (kept or {}).items()
                 if fields['moved'] is None or fields['moved'] <= now
             }

@@ -26,7 +26,7 @@ from typing import Protocol
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
-from nova_diskplacer.elastic import legs
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.elastic.processes import operator_overrides
 from nova_diskplacer.elastic.processes import progress as progress_
 from nova_diskplacer.host import files
@@ -50,7 +50,7 @@ class Mover(Protocol):
     def move(
         self,
         volume_id: str,
-        location: legs.Location,
+        location: Location,
         progress: collections.abc.Callable[[int, int], None],
         stopped: collections.abc.Callable[[], bool],
         percent: int,
@@ -126,12 +126,17 @@ class Executor:
         if step is None or (last and last.has_ended and last.is_of(step)):
             self._say_idle()
         else:
-            self.step(step.vdisk, step.location, step.size_bytes, step.asked)
+            self.step(
+                step.vdisk,
+                Location(step.location),
+                step.size_bytes,
+                step.asked,
+            )
 
     def step(
         self,
         vdisk: str,
-        location: legs.Location,
+        location: Location,
         size_bytes: int = 0,
         asked: float = 0.0,
     ) -> str:
@@ -153,7 +158,7 @@ class Executor:
                 total=size_bytes,
             )
             self._write(progress)
-            LOG.debug('Moving %s to %s.', vdisk, ','.join(location))
+            LOG.debug('Moving %s to %s.', vdisk, location)
             reason = self._move(progress)
             if not reason:
                 outcome = progress.now(state=progress_.DONE, done=size_bytes)
@@ -180,7 +185,7 @@ class Executor:
         try:
             self._mover.move(
                 progress.vdisk,
-                progress.location,
+                Location(progress.location),
                 report,
                 lambda: self._must_stop(progress.vdisk),
                 self._percent,

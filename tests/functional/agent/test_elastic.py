@@ -23,7 +23,7 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
-from nova_diskplacer.elastic import legs
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.elastic.processes import executor
 from nova_diskplacer.elastic.processes import operator_overrides as overrides
 from nova_diskplacer.elastic.processes import step_socket
@@ -45,8 +45,8 @@ class Mover:
         self.widths = []
 
     def move(self, volume_id, location, progress, stopped, percent):
-        old = tuple(self.world.location)
-        self.step = legs.step(old, location)
+        old = Location(self.world.location)
+        self.step = old.step_to(location)
         self.begun.set()
         while self.held.is_set():
             progress(1 << 30, 2 << 30)
@@ -56,7 +56,7 @@ class Mover:
         if self.refusal:
             raise exception.DiskError(self.refusal)
         self.world.location = ''.join(location)
-        self.widths.append(len(legs.disks(location)))
+        self.widths.append(location.width)
 
     def recover(self):
         self.begun.clear()

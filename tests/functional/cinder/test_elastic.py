@@ -22,7 +22,7 @@ from cinder_vdisk_mapper.drain import survey
 from cinder_vdisk_mapper.moves import backends
 from cinder_vdisk_mapper.moves import leg_mover
 from nova_diskplacer import exception
-from nova_diskplacer.elastic import legs
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.host import files
 from nova_diskplacer.placement.client import GB
 from tests.functional.cinder import base
@@ -67,15 +67,15 @@ class FileLegs(test_striped.FileStripes):
         self.minima[name] = minimum
 
     def create_legs(self, old, name, new):
-        step = legs.step(tuple(old.split(',')), tuple(new.split(',')))
-        size_gb = new.split(',').count(step.target)
+        step = old.step_to(new)
+        size_gb = new.count(step.target)
         if step.target in old:
             self.extend(step.target, name, size_gb)
         else:
             _, vdisk = self.find_vdisk(step.source, name)
             owners = vdisk.volume_id, vdisk.server_id
             self.create(step.target, name, *owners, size_gb)
-        self.coming[name] = tuple(new.split(','))
+        self.coming[name] = new
 
     def begin_move(self, old, name, new, size_gb, percent):
         pass
@@ -93,11 +93,11 @@ class FileLegs(test_striped.FileStripes):
         pass
 
     def settle_legs(self, new, name, old):
-        self.tags[name] = tuple(new.split(','))
+        self.tags[name] = new
 
     def interrupted_move(self, disk, name):
         if name in self.coming and self.coming[name] != self.tags[name]:
-            return ','.join(self.tags[name]), ','.join(self.coming[name])
+            return self.tags[name], self.coming[name]
         return None
 
     def release_throttle(self):
@@ -167,9 +167,10 @@ class ElasticTestCase(base.CinderTestCase):
             progress,
         )
 
-        def check(*location):
+        def check(*disks):
+            location = Location(disks)
             row = objects.Volume.get_by_id(self.context, volume['id'])
-            self.assertEqual(','.join(location), row.provider_location)
+            self.assertEqual(str(location), row.provider_location)
             self.assertEqual(
                 {disk: {GB: 1} for disk in location},
                 self.placement.allocations(server).resources,
@@ -235,7 +236,7 @@ class ElasticTestCase(base.CinderTestCase):
 
         def check(location):
             row = objects.Volume.get_by_id(self.context, volume['id'])
-            self.assertEqual(','.join(location), row.provider_location)
+            self.assertEqual(str(location), row.provider_location)
             self.assertEqual(row.provider_location, row.provider_id)
             self.assertEqual(
                 {
@@ -252,9 +253,9 @@ class ElasticTestCase(base.CinderTestCase):
                 [location.count(disk) for disk in self.disks], self.held()
             )
 
-        narrow = (first,) * 4
+        narrow = Location((first,) * 4)
         check(narrow)
-        wide = (first, first, second, second)
+        wide = Location((first, first, second, second))
         error = self.assertRaises(
             exception.DiskPlacerError, move, wide, (0, 1)
         )
@@ -264,7 +265,7 @@ class ElasticTestCase(base.CinderTestCase):
         check(wide)
         # a disk whose space is claimed
         self.claim(base.fake.USER2_ID, {third: 4})
-        wider = (first, third, second, second)
+        wider = Location((first, third, second, second))
         error = self.assertRaises(exception.DiskPlacerError, move, wider)
         self.assertIn('has no room to hold 1 GiB', str(error))
         check(wide)

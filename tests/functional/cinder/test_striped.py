@@ -19,6 +19,7 @@ from cinder.tests.functional.api import client
 
 from cinder_vdisk_mapper.backend import filesystem
 from cinder_vdisk_mapper.backend import striping
+from nova_diskplacer.disks.location import Location
 from tests.functional.cinder import base
 
 
@@ -40,7 +41,9 @@ class FileStripes(filesystem.FilesystemBackend, striping.StripingBackend):
 
     def _tagged(self, disk):
         vdisks = (
-            dataclasses.replace(vdisk, stripe=self.tags.get(vdisk.name, ()))
+            dataclasses.replace(
+                vdisk, stripe=self.tags.get(vdisk.name, Location())
+            )
             for vdisk in disk.vdisks
         )
         return dataclasses.replace(disk, vdisks=tuple(vdisks))
@@ -49,13 +52,13 @@ class FileStripes(filesystem.FilesystemBackend, striping.StripingBackend):
         self, disk, name, volume_id, server_id, size_gb, stripe, minimum
     ):
         self.create(disk, name, volume_id, server_id, size_gb)
-        self.tags[name] = tuple(stripe.split(','))
+        self.tags[name] = stripe
 
     def device_path(self, disk, name):
         return super().device_path(disk.split(',')[0], name)
 
     def activate_stripe(self, location, name, size_gb):
-        self.check_disk(location, name)
+        self.check_disk(str(location), name)
 
     def deactivate_stripe(self, location, name):
         pass
@@ -67,7 +70,7 @@ class FileStripes(filesystem.FilesystemBackend, striping.StripingBackend):
         pass
 
     def snapshot_stripe(self, location, name, snapshot, snapshot_id):
-        for disk in location.split(','):
+        for disk in location.disks:
             self.snapshot(disk, name, snapshot, snapshot_id)
 
 

@@ -24,6 +24,7 @@ import fixtures
 from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.moves import leg_steps
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import leg_moves
@@ -31,7 +32,6 @@ from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import resync_throttle
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
-from nova_diskplacer.elastic import legs
 from tests import shell
 from tests.testbed import udev
 from tests.testbed.lvm import base
@@ -127,14 +127,14 @@ class Vdisk:
     """A striped vdisk; ``location`` is what Cinder's database has."""
 
     def __init__(self, location):
-        self.location = location
+        self.location = Location(location)
         self.percent = 100
 
     def move(self, new):
         """Return the move to a location."""
-        old = self.location
-        step = legs.step(old, new)
-        move = ','.join(old), NAME, ','.join(new)
+        old, new = self.location, Location(new)
+        step = old.step_to(new)
+        move = old, NAME, new
 
         def begin():
             leg_moves.create_legs(*move)
@@ -234,14 +234,20 @@ class ElasticTestCase(base.LVMTestCase):
         )
         self.addCleanup(self.purge)
         self.a, self.b, self.c, self.d = self.uuids
-        self.make((self.a,) * LEGS, 1)
+        self.make(Location((self.a,) * LEGS), 1)
 
     def make(self, location, minimum):
         self.vdisk = Vdisk(location)
         leg = SIZE // len(location)
         for uuid, suffix in self.pieces():
             volumes.create_piece(
-                uuid, NAME + suffix, '1', 'server', leg, self.text, minimum
+                uuid,
+                NAME + suffix,
+                '1',
+                'server',
+                leg,
+                self.vdisk.location,
+                minimum,
             )
         self.activate()
         self.writes = Writes(DEVICE)
@@ -252,15 +258,11 @@ class ElasticTestCase(base.LVMTestCase):
             for leg in volumes.legs(uuid, NAME):
                 volumes.delete(uuid, leg)
 
-    @property
-    def text(self):
-        return ','.join(self.vdisk.location)
-
     def pieces(self):
-        return naming.pieces(self.text)
+        return naming.pieces(self.vdisk.location)
 
     def activate(self):
-        return stripes.activate_stripe(self.text, NAME, SIZE)
+        return stripes.activate_stripe(self.vdisk.location, NAME, SIZE)
 
     def move(self, new, stopped=lambda: False):
         run(self.vdisk.move(new), stopped)
@@ -290,8 +292,8 @@ class ElasticTestCase(base.LVMTestCase):
         """Return the locations from one disk to all and back."""
         found = [self.vdisk.location]
         for disk in self.uuids[1:]:
-            found.append(legs.widen(found[-1], disk))
-        while narrower := legs.narrow(found[-1], 1):
+            found.append(found[-1].widened(disk))
+        while narrower := found[-1].narrowed(1):
             found.append(narrower)
         return found[1:]
 

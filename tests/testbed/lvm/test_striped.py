@@ -21,6 +21,7 @@ import fixtures
 
 from cinder_vdisk_mapper import privsep_lvm
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
@@ -51,7 +52,7 @@ class StripedTestCase(base.LVMTestCase):
     def setUpClass(cls):
         super().setUpClass()
         cls.uuids = [cls.prepared(device).uuid for device in cls.spare]
-        cls.location = ','.join(cls.uuids)
+        cls.location = Location(cls.uuids)
 
     def setUp(self):
         super().setUp()
@@ -167,8 +168,8 @@ class StripedTestCase(base.LVMTestCase):
         self.create()
         stripes.deactivate('volume-1')
         for location, size in (
-            (','.join(reversed(self.uuids)), SIZE),
-            (','.join(self.uuids[:2]), MIB),
+            (Location(reversed(self.uuids)), SIZE),
+            (Location(self.uuids[:2]), MIB),
             (self.location, DISKS * PIECE + CHUNK),
         ):
             self.assertRaises(

@@ -28,6 +28,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
@@ -38,7 +39,12 @@ UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
 OTHER = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d12'
 
 # Values of the parameters of the backends' methods.
-VALUES = {int: 1, str: 'name', str | None: None}
+VALUES = {
+    int: 1,
+    str: 'name',
+    str | None: None,
+    Location: Location(('name', 'other')),
+}
 
 
 class AllowListTestCase(testtools.TestCase):

@@ -33,8 +33,8 @@ class Backend(test_striped_binding.StripingBackend):
         self.made = []
 
     def activate_stripe(self, location, name, size_gb):
-        self.check_disk(location, name)
-        self.made.append((location, name, size_gb))
+        self.check_disk(str(location), name)
+        self.made.append((str(location), name, size_gb))
         self.active.add(name)
 
     def device_path(self, disk, name):

@@ -23,6 +23,7 @@ from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api.releases import models
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_driver
 from tests.unit.cinder_vdisk_mapper.attach import test_binding
@@ -57,7 +58,9 @@ class ActivateTestCase(testtools.TestCase):
 
         def activate(location, name, size):
             self.assertEqual(['volume-1'], held)
-            self.assertEqual((NEW, 'volume-1', 2), (location, name, size))
+            self.assertEqual(
+                (Location.parse(NEW), 'volume-1', 2), (location, name, size)
+            )
 
         operations.striping.activate_stripe.side_effect = activate
         connections.Connections('node@lvm', None, operations, {})._activate(

@@ -13,6 +13,7 @@
 
 from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from tests.fakes import disks as fake_disks
@@ -40,7 +41,7 @@ class StripingBackend(fakes.Backend, striping.StripingBackend):
                 volume_id,
                 server_id,
                 size_gb * GIB,
-                stripe=tuple(stripe.split(',')),
+                stripe=stripe,
                 minimum=minimum,
             )
             self._set(disk, (*held[:-1], piece))
@@ -50,7 +51,7 @@ class StripingBackend(fakes.Backend, striping.StripingBackend):
         self.active.discard(name)
 
     def snapshot_stripe(self, location, name, snapshot, snapshot_id):
-        for disk in location.split(','):
+        for disk in location.disks:
             self.snapshot(disk, name, snapshot, snapshot_id)
 
     def delete_moving(self, disk, name):
@@ -183,7 +184,7 @@ class BindTestCase(StripingTestCase):
     def test_completed_after_a_kill(self):
         self.claim('a', 'b', 'c')
         self.backend.create_piece(
-            'b', 'volume-1', '1', 'server', 10, 'b,a,c', 0
+            'b', 'volume-1', '1', 'server', 10, Location('bac'), 0
         )
         found = self.binder.bind(request('1', 30, server()))
         self.assertEqual('b,a,c', found)

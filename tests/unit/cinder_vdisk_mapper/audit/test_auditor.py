@@ -35,6 +35,7 @@ from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
@@ -351,7 +352,13 @@ class LockTestCase(AuditorTestCase):
             [record],
             {
                 uuid: [
-                    VDisk(name, id_of(1), None, gb * GIB, stripe=('d1', 'd2'))
+                    VDisk(
+                        name,
+                        id_of(1),
+                        None,
+                        gb * GIB,
+                        stripe=Location(('d1', 'd2')),
+                    )
                 ]
                 for uuid, gb in (('d1', 4), ('d2', 3))
             },
@@ -777,7 +784,7 @@ class CompareTestCase(AuditTestCase):
 
     def test_striped(self):
         pieces = {
-            uuid: [dataclasses.replace(vdisk(), stripe=('d1', 'd2'))]
+            uuid: [dataclasses.replace(vdisk(), stripe=Location(('d1', 'd2')))]
             for uuid in ('d1', 'd2')
         }
         record = volume(disk='d1,d2', size_gb=4)
@@ -866,7 +873,10 @@ class CompareTestCase(AuditTestCase):
                 (
                     disk,
                     dataclasses.replace(
-                        vdisk(size_gb=gb), stripe=legs, minimum=1, moving=moved
+                        vdisk(size_gb=gb),
+                        stripe=Location(legs),
+                        minimum=1,
+                        moving=moved,
                     ),
                 )
                 for disk, gb, moved in (

@@ -50,7 +50,7 @@ class MigrationTestCase(test_driver.DriverTestCase):
         return {
             'host': 'node@ssd#vdisk',
             'capabilities': {
-                'location_info': str(migration.Location(**location))
+                'location_info': str(migration.BackendDisks(**location))
             },
         }
 

@@ -143,7 +143,7 @@ class StatsTestCase(test_driver.DriverTestCase):
 class LocationTestCase(testtools.TestCase):
     def test_round_trip(self):
         for disk_root in ('/disks', '/odd:path'):
-            location = migration.Location(
+            location = migration.BackendDisks(
                 'node', 'filesystem', disk_root, 'ssd'
             )
             self.assertEqual(location, migration.parse_location(str(location)))

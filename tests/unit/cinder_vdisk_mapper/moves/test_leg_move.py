@@ -20,11 +20,12 @@ import testtools
 
 from cinder_vdisk_mapper.moves import leg_move
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.elastic import pace
 from tests.fakes import disks
 
-OLD, NEW = ('a', 'a'), ('a', 'b')
+OLD, NEW = Location('aa'), Location('ab')
 SSD_MBPS = 500
 
 

@@ -19,12 +19,12 @@ from cinder import exception as cinder_exc
 from cinder import objects
 
 from cinder_vdisk_mapper.attach import connections
-from cinder_vdisk_mapper.backend import locations
 from cinder_vdisk_mapper.features import groups as groups_
 from cinder_vdisk_mapper.moves import backends
 from cinder_vdisk_mapper.moves import leg_mover
 from cinder_vdisk_mapper.moves import leg_steps
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.placement import ledger
@@ -48,11 +48,11 @@ SERVER = test_binding.server(
 HOST = 'node@vdisk#vdisk'
 #: locations before and after
 MOVES = {
-    'widen': ((A, A, A, A), (A, A, B, B)),
-    'widen_more': ((A, A, B, B), (A, C, B, B)),
-    'narrow': ((A, C, B, B), (A, A, B, B)),
-    'narrow_to_one': ((A, A, B, B), (A, A, A, A)),
-    'evacuate': ((A, A, B, B), (C, C, B, B)),
+    'widen': (Location((A, A, A, A)), Location((A, A, B, B))),
+    'widen_more': (Location((A, A, B, B)), Location((A, C, B, B))),
+    'narrow': (Location((A, C, B, B)), Location((A, A, B, B))),
+    'narrow_to_one': (Location((A, A, B, B)), Location((A, A, A, A))),
+    'evacuate': (Location((A, A, B, B)), Location((C, C, B, B))),
 }
 STEPS = (MOVES['widen'], MOVES['widen_more'], MOVES['narrow'])
 
@@ -127,7 +127,7 @@ class World(test_lvm_walk.World):
 
     @property
     def location(self):
-        return tuple(locations.legs_of(self.row['provider_location']))
+        return Location.parse(self.row['provider_location'])
 
     @contextlib.contextmanager
     def killed_at(self, count):
@@ -182,9 +182,9 @@ class Walks(test_lvm_walk.DriverTestCase):
         """The volume is on these disks, claimed there, and nothing else."""
         self.assertEqual(location, world.location)
         self.assertEqual(set(), world.lvm.suspended)
-        text = locations.location_of(location)
         places = [
-            (uuid, 'volume-1' + suffix) for uuid, suffix in naming.pieces(text)
+            (uuid, 'volume-1' + suffix)
+            for uuid, suffix in naming.pieces(location)
         ]
         for uuid, name in places:
             self.assertEqual({word}, {*world.lvm.of(uuid).read(name)})
@@ -345,10 +345,10 @@ class WalkTestCase(Walks):
 
         def after(world, count):
             if world.location == old:
-                other = (A, A, C, C)
+                other = Location((A, A, C, C))
                 world.move(other)
             else:
-                other = (A, C, B, B)
+                other = Location((A, C, B, B))
                 world.move(other)
             self.assertWhole(world, other, 'late')
 
@@ -412,7 +412,7 @@ class WalkTestCase(Walks):
 
     def test_operations_meanwhile(self):
         old, new = MOVES['widen']
-        location = locations.location_of(old)
+        location = str(Location(old))
         with World('old') as world:
             world.start_at(old)
             world.lvm.copied = 5
@@ -504,6 +504,6 @@ class WalkTestCase(Walks):
     def words(self, world, name):
         return {
             word
-            for uuid, suffix in naming.pieces(world.row['provider_location'])
+            for uuid, suffix in naming.pieces(world.location)
             for word in world.lvm.of(uuid).read(name + suffix)
         }

@@ -18,6 +18,7 @@ from unittest import mock
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks import locks
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper.attach import test_striped_binding
@@ -116,7 +117,7 @@ class OperationsTestCase(test_striped_binding.StripingTestCase):
         # one from a snapshot goes on with that
         self.operations.delete_everywhere(self.location, 'volume-2')
         self.backend.snapshot_stripe(
-            self.location, 'volume-1', 'cloning-2', '2'
+            Location.parse(self.location), 'volume-1', 'cloning-2', '2'
         )
         self.backend.clone('a', 'cloning-2', 'volume-2', '2', 20)
         for uuid in 'abc':
@@ -132,7 +133,9 @@ class OperationsTestCase(test_striped_binding.StripingTestCase):
             self.backend, 'snapshot_stripe', wraps=self.backend.snapshot_stripe
         ) as made:
             self.clone()
-        made.assert_called_once_with('a,b,c', 'volume-1', 'cloning-2', '2')
+        made.assert_called_once_with(
+            Location('abc'), 'volume-1', 'cloning-2', '2'
+        )
         self.assertEqual({}, self.pieces('cloning-2'))
         self.assertEqual(dict.fromkeys('abc', 20), self.pieces('volume-2'))
         self.assertEqual({'volume-1'}, self.backend.active)
@@ -198,7 +201,7 @@ class OperationsTestCase(test_striped_binding.StripingTestCase):
     def test_nothing_is_changed_where_legs_have_moved_since(self):
         # the volume was read before
         for uuid in 'abc':
-            self.change(uuid, stripe=('a', 'b', 'd'))
+            self.change(uuid, stripe=Location('abd'))
         self.assertRefusedChange(
             'was moved to a,b,d: repeat',
             self.operations.extend,
@@ -206,7 +209,7 @@ class OperationsTestCase(test_striped_binding.StripingTestCase):
             'volume-1',
             60,
         )
-        self.change('a', stripe=('a', 'b', 'c'))
+        self.change('a', stripe=Location('abc'))
         self.assertRefusedChange(
             'was moved to a,b,c, a,b,d: repeat',
             self.operations.extend,

@@ -149,7 +149,7 @@ class StripeWalkTestCase(test_lvm_walk.DriverTestCase):
                 offered[fakes.placement_client.GB]['reserved'],
             )
         if expected:
-            self.assertEqual(LOCATION, world.volume.provider_location)
+            self.assertEqual(str(LOCATION), world.volume.provider_location)
 
     def assertNothingIsLeft(self, world):
         """All is free, and the next volume reads as zeros."""

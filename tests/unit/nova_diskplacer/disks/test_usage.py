@@ -19,6 +19,7 @@ from oslotest import base
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks import usage
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import libvirt_servers
 from tests.unit.nova_diskplacer.host import test_libvirt_servers
@@ -60,7 +61,9 @@ class OnDisksTest(base.BaseTestCase):
     def test_striped(self):
         path = '/dev/mapper/diskplacer-striped-volume-1'
         one, two = self.server(path), self.server(path + '2')
-        piece = VDisk('volume-1', '1', None, 1, stripe=(GROUP, OTHER))
+        piece = VDisk(
+            'volume-1', '1', None, 1, stripe=Location((GROUP, OTHER))
+        )
         disks = [
             dataclasses.replace(self.disk(uuid), vdisks=(piece,))
             for uuid in (GROUP, OTHER)

@@ -16,8 +16,8 @@ import dataclasses
 
 import hypothesis
 
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.elastic import inputs
-from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import observations
 from nova_diskplacer.elastic import paths
 from nova_diskplacer.elastic import policy
@@ -69,7 +69,7 @@ def disk(**values):
 
 def vdisk(*disks, minimum=1, maximum=4, leg_gb=2):
     """Return a vdisk that was widened from its first disks to all of them."""
-    location = legs.narrowest(disks[:minimum], maximum)
+    location = Location.narrowest(disks[:minimum], maximum)
     path = paths.widened(location, disks[minimum:])
     return inputs.ElasticVDisk(leg_gb, minimum, path[-1])
 

@@ -15,6 +15,7 @@
 
 from nova_diskplacer import constants
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 
@@ -30,7 +31,7 @@ def piece(location, disk, minimum=1, leg_gb=2, **fields):
             'volume_id': VOLUME,
             'server_id': 'server',
             'size_bytes': leg_gb * GIB * max(1, location.count(disk)),
-            'stripe': tuple(location),
+            'stripe': Location(location),
             'minimum': minimum,
             **fields,
         }

@@ -14,6 +14,7 @@
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import discovery
 from nova_diskplacer.elastic import inputs
@@ -21,7 +22,7 @@ from tests.unit.nova_diskplacer.elastic import on_disks
 
 
 def found(location):
-    vdisk = inputs.ElasticVDisk(2, 1, tuple(location))
+    vdisk = inputs.ElasticVDisk(2, 1, Location(location))
     return {on_disks.VOLUME: discovery.Found(on_disks.NAME, vdisk)}
 
 

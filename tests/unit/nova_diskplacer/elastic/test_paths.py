@@ -17,7 +17,6 @@ import testtools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import paths
 from tests.unit.nova_diskplacer.elastic import hosts
 
@@ -32,7 +31,7 @@ def vdisks(draw):
 
 
 def counts(location):
-    return [location.count(disk) for disk in legs.disks(location)]
+    return [location.count(disk) for disk in location.disks]
 
 
 class WidthsTest(testtools.TestCase):
@@ -79,12 +78,12 @@ class WidthsTest(testtools.TestCase):
             paths.narrowed(vdisk.location, vdisk.minimum),
         ):
             for old, new in itertools.pairwise(path):
-                legs.step(old, new)
+                old.step_to(new)
             held = paths.most_held(path)
             for location in path:
                 for disk in location:
                     self.assertTrue(location.count(disk) <= held[disk])
-        self.assertEqual(vdisk.minimum, len(legs.disks(path[-1])))
+        self.assertEqual(vdisk.minimum, path[-1].width)
 
     @given(vdisks())
     @hosts.EXAMPLES

@@ -15,6 +15,7 @@ from unittest import mock
 import numpy
 from oslotest import base
 
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import guest_stats
@@ -131,7 +132,7 @@ class GuestPollerTest(base.BaseTestCase):
 
     def test_a_stripe_has_an_equal_part_on_each_disk(self):
         path = '/dev/mapper/diskplacer-striped-volume-1'
-        piece = VDisk('volume-1', '1', None, 1, stripe=('d', 'e'))
+        piece = VDisk('volume-1', '1', None, 1, stripe=Location('de'))
         self.disks = [
             fake_disks.make_disk(uuid, held=[piece]) for uuid in 'de'
         ]

@@ -20,6 +20,7 @@ import testtools
 from hypothesis import strategies as st
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import blockcopy
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import groups
@@ -28,15 +29,14 @@ from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import stripe_snapshots
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
-from nova_diskplacer.elastic import legs
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
 from tests.unit.nova_diskplacer.disks.lvm import fake_stripes
 
 GIB = fake_lvm.GIB
 UUIDS = fake_stripes.UUIDS
 A, B, C = UUIDS
-NARROW = ','.join((A, A, A, A))
-WIDE = ','.join((A, A, B, B))
+NARROW = Location((A, A, A, A))
+WIDE = Location((A, A, B, B))
 SIZE = 4 * GIB
 DEVICE = 'diskplacer-striped-volume-1'
 
@@ -49,9 +49,9 @@ class NamesTest(testtools.TestCase):
         minimum = data.draw(
             st.sampled_from([n for n in range(1, number) if number % n == 0])
         )
-        location = legs.narrowest(tuple(disks[:minimum]), number)
+        location = Location.narrowest(tuple(disks[:minimum]), number)
         for _ in range(8):
-            before = naming.pieces(','.join(location))
+            before = naming.pieces(location)
             self.assertEqual(number, len(set(before)))
             # the lowest leg of each disk has the name of the vdisk
             for disk in location:
@@ -59,12 +59,12 @@ class NamesTest(testtools.TestCase):
             free = [disk for disk in disks if disk not in location]
             after = None
             if free and data.draw(st.booleans()):
-                after = legs.widen(location, data.draw(st.sampled_from(free)))
-            after = after or legs.narrow(location, minimum)
+                after = location.widened(data.draw(st.sampled_from(free)))
+            after = after or location.narrowed(minimum)
             if after is None:
                 continue
-            step = legs.step(location, after)
-            now = naming.pieces(','.join(after))
+            step = location.step_to(after)
+            now = naming.pieces(after)
             for leg in range(number):
                 if leg not in step.legs:
                     self.assertEqual(before[leg], now[leg])
@@ -178,14 +178,14 @@ class LegMovesTestCase(LegsTestCase):
         leg_moves.move_progress(*move)
         leg_moves.complete_legs(*move)
         self.assertEqual(
-            [NARROW, WIDE], leg_moves.interrupted_move(B, 'volume-1')
+            (NARROW, WIDE), leg_moves.interrupted_move(B, 'volume-1')
         )
         leg_moves.end_move(WIDE, 'volume-1', SIZE)
         self.assertEqual([DEVICE], list(self.lvm.devices))
         self.assertEqual(self.places(WIDE), self.lvm.places_of(DEVICE))
         leg_moves.settle_legs(WIDE, 'volume-1', NARROW)
-        self.assertEqual([], leg_moves.interrupted_move(B, 'volume-1'))
-        self.assertEqual([], leg_moves.interrupted_move(A, 'volume-1'))
+        self.assertIsNone(leg_moves.interrupted_move(B, 'volume-1'))
+        self.assertIsNone(leg_moves.interrupted_move(A, 'volume-1'))
         left = leg_moves.moving_legs(A, 'volume-1')
         self.assertEqual(['volume-1.2', 'volume-1.3'], left)
         for name in left:

@@ -20,6 +20,7 @@ import testtools
 from hypothesis import strategies as st
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import stripe_snapshots
@@ -187,7 +188,7 @@ class StripesTestCase(testtools.TestCase):
         self.create()
         for arguments, reason in (
             ((3 * GIB + 1,), 'repeat the extension'),
-            ((GIB, ','.join(reversed(UUIDS))), 'is not a piece'),
+            ((GIB, Location(reversed(UUIDS))), 'is not a piece'),
         ):
             error = self.assertRaises(
                 exception.DiskError, self.activate, *arguments
@@ -197,7 +198,7 @@ class StripesTestCase(testtools.TestCase):
         self.assertRaises(
             exception.DiskError,
             stripes.activate_stripe,
-            UUIDS[0],
+            Location((UUIDS[0],)),
             'volume-2',
             GIB,
         )
