@@ -35,6 +35,7 @@ import _striping_layouts as layouts
 from cinder_vdisk_mapper.moves import leg_steps
 from nova_diskplacer import conf as options
 from nova_diskplacer.agent import io_control
+from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.location import Location
@@ -47,7 +48,6 @@ from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.disks.lvm import resync_throttle
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
-from nova_diskplacer.elastic import pace
 from nova_diskplacer.elastic.processes import executor
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import elastic_status
@@ -127,7 +127,7 @@ class Mover:
         old = self.location
         step = old.step_to(new)
         move = old, NAME, new
-        paced = pace.Pace(percent, self._copy_mbps(percent, step))
+        paced = copy_pace.Pace(percent, self._copy_mbps(percent, step))
 
         def begin() -> None:
             leg_moves.create_legs(*move)
@@ -164,7 +164,7 @@ class Mover:
         disks = [
             groups.require(one).identity for one in (step.source, step.target)
         ]
-        return pace.step_mbps(percent / 100, disks)
+        return copy_pace.step_mbps(percent / 100, disks)
 
 
 def _delete_moving(uuid: str) -> None:

@@ -15,7 +15,7 @@
 Runs in the cinder-volume of each compute node. A volume takes no space until
 it is attached for the first time or filled; then it is bound to a disk, which
 it never leaves by itself. ``provider_location`` is the UUID of that disk; a
-striped volume is bound to several, see ``backend.locations``. Where a move of
+striped volume is bound to several, see ``Location``. Where a move of
 a vdisk was interrupted, ``vdisks.linking`` tells on which disk the volume is.
 """
 

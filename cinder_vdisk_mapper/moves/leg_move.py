@@ -30,12 +30,12 @@ from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import operations
 from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
 from nova_diskplacer import exception
+from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.location import Step
 from nova_diskplacer.disks.location import leg_gb
 from nova_diskplacer.disks.vdisk import VDisk
-from nova_diskplacer.elastic import pace
 from nova_diskplacer.placement import claim_moves
 
 _MOVABLE = ('available', 'in-use')
@@ -272,7 +272,7 @@ class LegMove:
             return self.mbps
         both = self._step.source, self._step.target
         disks = map(self.operations.striping.disk, both)
-        return pace.step_mbps(self.percent / 100, disks)
+        return copy_pace.step_mbps(self.percent / 100, disks)
 
     def _is_moving(self, disk: discover.Disk) -> bool:
         return any(
@@ -292,14 +292,14 @@ class _Pace:
     def __init__(self, move: LegMove) -> None:
         self._move = move
         self._percent = move.percent
-        self._pace: pace.Pace | None = None
+        self._pace: copy_pace.Pace | None = None
 
     def __call__(self, done: int) -> None:
         if self._pace is None:
             rate = self._move.copy_mbps()
             if not rate:
                 return
-            self._pace = pace.Pace(self._percent, rate)
+            self._pace = copy_pace.Pace(self._percent, rate)
         percent = self._pace.after(done, time.monotonic())
         if percent != self._percent:
             self._move.operations.striping.limit_copies(percent)

@@ -30,8 +30,8 @@ from cinder_vdisk_mapper.moves import leg_steps
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import records
 from nova_diskplacer import exception
+from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks.location import Location
-from nova_diskplacer.elastic import pace
 from nova_diskplacer.host import files
 
 LOG = logging.getLogger(__name__)
@@ -90,13 +90,13 @@ def evacuate(
             backends.from_conf(cfg.CONF), volume_id
         )
         _recover_others(backend, volume, _without(volume, source, target))
-        mbps = rate * _MIB / pace.MB
+        mbps = rate * _MIB / copy_pace.MB
         disks = map(backend.operations.backend.disk, (source, target))
         step = _make_move(
             backend,
             volume,
             _without(volume, source, target),
-            pace.percent_of(mbps, disks) if rate else 100,
+            copy_pace.percent_of(mbps, disks) if rate else 100,
             mbps,
         )
         if step:

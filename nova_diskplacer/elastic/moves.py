@@ -16,11 +16,11 @@ import collections.abc
 import dataclasses
 import itertools
 
+from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.location import Step
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import inputs
-from nova_diskplacer.elastic import pace
 from nova_diskplacer.elastic import paths
 from nova_diskplacer.elastic import settings as settings_
 from nova_diskplacer.elastic import targets
@@ -143,5 +143,5 @@ def step_seconds(
 ) -> float:
     """Return the time that a step takes."""
     both = disks[step.source], disks[step.target]
-    mbps = pace.step_mbps(settings.copy_share, both)
+    mbps = copy_pace.step_mbps(settings.copy_share, both)
     return len(step.legs) * leg_gb * GIB / (mbps * MB)

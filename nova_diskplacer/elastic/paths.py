@@ -13,7 +13,7 @@
 """Sequences of steps: from the location of a vdisk to a wider or narrower one.
 
 A *path* has the present location first, and each location is one step from
-that before it (see ``legs``).
+that before it (see ``disks.location``).
 
 The fullest disk bounds the throughput of a stripe, so not every width is
 worth its disks: of 4 legs, 3 disks have 1, 1 and 2, and give no more than 2

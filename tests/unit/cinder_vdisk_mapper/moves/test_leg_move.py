@@ -20,9 +20,9 @@ import testtools
 
 from cinder_vdisk_mapper.moves import leg_move
 from nova_diskplacer import exception
+from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import VDisk
-from nova_diskplacer.elastic import pace
 from tests.fakes import disks
 
 OLD, NEW = Location('aa'), Location('ab')
@@ -53,7 +53,7 @@ class PaceTest(testtools.TestCase):
 
     def test_the_slower_disk_bounds_the_rate(self):
         self.assertAlmostEqual(
-            pace.copy_mbps(0.1, 'hdd', SSD_MBPS), self.move.copy_mbps()
+            copy_pace.copy_mbps(0.1, 'hdd', SSD_MBPS), self.move.copy_mbps()
         )
 
     def test_the_kernel_is_given_more_time_if_it_copies_too_little(self):

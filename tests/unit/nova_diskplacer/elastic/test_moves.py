@@ -12,9 +12,9 @@
 
 import testtools
 
+from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import moves
-from nova_diskplacer.elastic import pace
 from tests.unit.nova_diskplacer.elastic import hosts
 
 
@@ -69,7 +69,7 @@ class PlanTest(testtools.TestCase):
         disks = {uuid: hosts.disk(medium='hdd', mbps=500) for uuid in 'abcd'}
         settings = hosts.changed(max_move_time=10000)
         move = plan(hosts.vdisk('a'), (2,), disks, settings).move
-        rate = pace.copy_mbps(settings.copy_share, 'hdd', 500)
+        rate = copy_pace.copy_mbps(settings.copy_share, 'hdd', 500)
         self.assertAlmostEqual(rate, move.mbps)
         self.assertLess(rate, settings.copy_share * 500)
 

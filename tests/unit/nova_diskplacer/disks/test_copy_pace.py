@@ -17,9 +17,9 @@ import testtools
 from hypothesis import strategies as st
 
 from nova_diskplacer import constants
-from nova_diskplacer.elastic import pace
+from nova_diskplacer.disks import copy_pace
 
-MB = pace.MB
+MB = copy_pace.MB
 WANTED = 2.0
 
 
@@ -30,13 +30,15 @@ class Disk(typing.NamedTuple):
 
 class CopyTest(testtools.TestCase):
     def test_a_share_of_the_throughput(self):
-        self.assertAlmostEqual(50.0, pace.copy_mbps(0.1, constants.SSD, 500))
+        self.assertAlmostEqual(
+            50.0, copy_pace.copy_mbps(0.1, constants.SSD, 500)
+        )
 
     def test_a_hard_disk_seeks(self):
         """512 KiB take 3.5 ms at 150 MB/s, and seeks 24.8 ms."""
         self.assertAlmostEqual(
             0.1 * 0.524288 / (0.524288 / 150 + 0.0248),
-            pace.copy_mbps(0.1, constants.HDD, 150),
+            copy_pace.copy_mbps(0.1, constants.HDD, 150),
         )
 
 
@@ -45,12 +47,12 @@ class PercentTest(testtools.TestCase):
 
     @hypothesis.given(st.integers(1, 100))
     def test_inverse(self, percent):
-        mbps = pace.step_mbps(percent / 100, self.disks)
-        self.assertEqual(percent, pace.percent_of(mbps, self.disks))
+        mbps = copy_pace.step_mbps(percent / 100, self.disks)
+        self.assertEqual(percent, copy_pace.percent_of(mbps, self.disks))
 
     def test_bounds(self):
-        self.assertEqual(1, pace.percent_of(0.001, self.disks))
-        self.assertEqual(100, pace.percent_of(10000, self.disks))
+        self.assertEqual(1, copy_pace.percent_of(0.001, self.disks))
+        self.assertEqual(100, copy_pace.percent_of(10000, self.disks))
 
 
 class PaceTest(testtools.TestCase):
@@ -59,7 +61,7 @@ class PaceTest(testtools.TestCase):
 
         :param rate_of: MB/s that the kernel copies in all of the time.
         """
-        paced = paced or pace.Pace(10, WANTED)
+        paced = paced or copy_pace.Pace(10, WANTED)
         percent, done = paced.after(0, 0.0), 0
         parts, rates = [], []
         for second in range(1, seconds + 1):
@@ -71,7 +73,7 @@ class PaceTest(testtools.TestCase):
         return parts, rates
 
     def test_first_part(self):
-        self.assertEqual(10, pace.Pace(10, WANTED).after(0, 7.0))
+        self.assertEqual(10, copy_pace.Pace(10, WANTED).after(0, 7.0))
 
     def test_kept_where_it_is_right(self):
         parts, _ = self.run_for(60, lambda second: 10 * WANTED)
@@ -98,7 +100,7 @@ class PaceTest(testtools.TestCase):
     )
     def test_never_much_faster(self, loads, percent):
         """On average over each load that lasts, after it has begun."""
-        paced = pace.Pace(percent, WANTED)
+        paced = copy_pace.Pace(percent, WANTED)
         seconds = 60
         parts, rates = self.run_for(
             seconds * len(loads),
@@ -111,11 +113,11 @@ class PaceTest(testtools.TestCase):
             self.assertLess(sum(settled) / len(settled), 1.2 * WANTED)
 
     def test_a_copy_that_begins_anew(self):
-        paced = pace.Pace(10, WANTED)
+        paced = copy_pace.Pace(10, WANTED)
         paced.after(9 * MB, 0.0)
         self.assertGreater(paced.after(0, 1.0), 10)
 
     def test_asked_twice_at_once(self):
-        paced = pace.Pace(10, WANTED)
+        paced = copy_pace.Pace(10, WANTED)
         paced.after(0, 1.0)
         self.assertEqual(10, paced.after(MB, 1.0))
