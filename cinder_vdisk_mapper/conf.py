@@ -27,11 +27,12 @@ SHARED_GROUP = 'backend_defaults'
 OPTS = [
     cfg.StrOpt(
         'vdisk_disk_root',
-        default='/var/lib/diskplacer/disks',
+        default='$diskplacer.disk_root',
         help="""
-Directory that holds one entry per prepared disk of this host.
+Directory that holds one entry per prepared disk of this host, by default
+``[diskplacer] disk_root``.
 
-Set it to the same directory as ``[diskplacer] disk_root`` of the host's
+It must be the same directory as ``[diskplacer] disk_root`` of the host's
 ``diskplacer-agent`` and ``diskplacer-manage``.
 
 The directory and those above it must be owned and writable by root only,
@@ -81,14 +82,24 @@ stores each vdisk in a logical volume, on disks that were prepared with
 
 DISKPLACER_GROUP = cfg.OptGroup(
     diskplacer.GROUP.name,
-    title='Profiles and locks',
+    title='Disks, profiles and locks',
     help="""
-Directories of the workload profiles that flavors name, as in nova.conf, and of
-the locks that cinder-volume shares with ``diskplacer-agent`` and
-``diskplacer-manage``.
+Directories of the workload profiles that flavors name, as in nova.conf,
+and of the disks and locks that cinder-volume shares with
+``diskplacer-agent`` and ``diskplacer-manage``.
 """,
 )
-DISKPLACER_OPTS = [diskplacer.PROFILE_DIRS, diskplacer.LOCK_DIR]
+DISKPLACER_OPTS = [
+    diskplacer.DISK_ROOT,
+    diskplacer.PROFILE_DIRS,
+    diskplacer.LOCK_DIR,
+]
+
+
+def register_opts(config: cfg.ConfigOpts) -> None:
+    """Register all options, the drivers' shared ones too; safe to repeat."""
+    config.register_opts(OPTS, group=SHARED_GROUP)
+    config.register_opts(DISKPLACER_OPTS, group=DISKPLACER_GROUP)
 
 
 def list_opts() -> list[tuple[Any, list[Any]]]:

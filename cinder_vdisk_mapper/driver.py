@@ -33,7 +33,6 @@ from cinder import context as cinder_context
 from cinder import exception as cinder_exc
 from cinder import interface
 from cinder.image import image_utils
-from cinder.volume import configuration as cinder_configuration
 from cinder.volume import driver
 from cinder.volume import volume_utils
 from oslo_config import cfg
@@ -72,7 +71,7 @@ from nova_diskplacer.placement import client as placement_client
 LOG = logging.getLogger(__name__)
 
 CONF = cfg.CONF
-CONF.register_opts(conf.OPTS, group=cinder_configuration.SHARED_CONF_GROUP)
+conf.register_opts(CONF)
 
 _Arguments = ParamSpec('_Arguments')
 _Result = TypeVar('_Result')

@@ -32,6 +32,7 @@ def read(config: cfg.ConfigOpts) -> dict[str, Any]:
     """
     # the import needs Cinder's objects, which the caller has registered
     manager = importutils.import_module('cinder.volume.manager')
+    conf.register_opts(config)
     found = {}
     for section in config.enabled_backends or ():
         options = configuration.Configuration(

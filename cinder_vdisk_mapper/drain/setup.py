@@ -23,7 +23,6 @@ from cinder_vdisk_mapper.moves import guests
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
-from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.host import files
 from nova_diskplacer.placement import client as placement_client
 
@@ -42,9 +41,8 @@ def from_conf(
         that it needs.
     """
     locks.make_directory(config.state_path)
-    config.register_opt(diskplacer.LOCK_DIR, group=diskplacer.GROUP.name)
-    files.set_lock_directory(config.diskplacer.lock_dir)
     sections = backend_sections.read(config)
+    files.set_lock_directory(config.diskplacer.lock_dir)
     for name, options in sections.items():
         backend = base.load(options)
         usable = base.usable_disks(backend.disks(), options.vdisk_media)

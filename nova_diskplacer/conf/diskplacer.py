@@ -24,6 +24,20 @@ diskplacer-vendordata read ``profile_dirs``.
 """,
 )
 
+DISK_ROOT = cfg.StrOpt(
+    'disk_root',
+    default='/var/lib/diskplacer/disks',
+    help="""
+Directory that holds one entry per prepared disk of this host, named by the
+disk's identity (a UUID): a mount point, or a symbolic link to a directory
+that is a filesystem of its own.
+
+``diskplacer-manage disk prepare`` makes the entries; ``diskplacer-agent``
+reports the disks found here and the Cinder driver allocates on them. If you
+change it, set it in their configuration files to the same value.
+""",
+)
+
 PROFILE_DIRS = cfg.ListOpt(
     'profile_dirs',
     default=['/etc/nova/diskplacer/profiles.d'],
@@ -56,19 +70,7 @@ missing.
 )
 
 OPTS = [
-    cfg.StrOpt(
-        'disk_root',
-        default='/var/lib/diskplacer/disks',
-        help="""
-Directory that holds one entry per prepared disk of this host, named by the
-disk's identity (a UUID): a mount point, or a symbolic link to a directory
-that is a filesystem of its own.
-
-``diskplacer-manage disk prepare`` makes the entries; the agent reports the
-disks found here and the Cinder driver allocates on them. Set the Cinder
-backend's ``vdisk_disk_root`` to the same directory.
-""",
-    ),
+    DISK_ROOT,
     cfg.StrOpt(
         'compute_node',
         help="""
