@@ -305,7 +305,7 @@ class ReportListener(_Server):
     :param callback: called with each valid report, in another thread.
     :param server_name: replaces ``listener_name()``.
     :param heartbeat: called with each valid heartbeat, in another thread.
-    :param tell_software: called for each request of ``request_software``.
+    :param send_software: called for each request of ``request_software``.
     """
 
     def __init__(
@@ -314,7 +314,7 @@ class ReportListener(_Server):
         callback: Callback,
         server_name: str | None = None,
         heartbeat: Callback = lambda heartbeat: None,
-        tell_software: collections.abc.Callable[[], None] = lambda: None,
+        send_software: collections.abc.Callable[[], None] = lambda: None,
     ) -> None:
         # an agent of another release sends one after the other
         malformed = log_once.ChangeLogger(LOG)
@@ -338,7 +338,7 @@ class ReportListener(_Server):
             _REPORTS,
             name,
             report=receive,
-            tell_software=lambda context: tell_software(),
+            tell_software=lambda context: send_software(),
         )
 
 
@@ -415,17 +415,17 @@ def renew_report(transport: oslo_messaging.Transport, host: str) -> None:
 
 
 def request_software(transport: oslo_messaging.Transport) -> None:
-    """Request all schedulers that listen to tell their software.
+    """Request the software of all schedulers that listen.
 
     :raises oslo_messaging.MessagingException: it could not be sent.
     """
     _cast(transport, _REPORTS, 'tell_software')
 
 
-def tell_software(
+def send_software(
     transport: oslo_messaging.Transport, host: str, software: Report
 ) -> None:
-    """Tell the release and the profiles of a scheduler.
+    """Send the release and the profiles of a scheduler.
 
     :raises oslo_messaging.MessagingException: it could not be sent.
     """

@@ -348,13 +348,14 @@ def dump(profile: Profile) -> str:
     }
     data |= {
         'queue': {
-            medium: _said(queue) for medium, queue in profile.queue.items()
+            medium: _set_fields(queue)
+            for medium, queue in profile.queue.items()
         },
         'shape': {
-            name: _said(limits)
-            for name, limits in _said(profile.shape).items()
+            name: _set_fields(limits)
+            for name, limits in _set_fields(profile.shape).items()
         },
-        'guest': _said(profile.guest),
+        'guest': _set_fields(profile.guest),
     }
     return yaml.safe_dump(
         _lists(data), sort_keys=False, allow_unicode=True, width=79
@@ -390,7 +391,7 @@ def _check_specs(specs: Specs) -> None:
 
 
 def _check_limits(shape: Shape) -> None:
-    for name, limits in _said(shape).items():
+    for name, limits in _set_fields(shape).items():
         low, high = limits.recommended or (0, 0)
         ends = (limits.minimum, low or None, high or None, limits.maximum)
         order = [end for end in ends if end is not None]
@@ -422,16 +423,20 @@ def settings(profile: Profile) -> dict[str, typing.Any]:
         f'queue.{medium}': queue for medium, queue in profile.queue.items()
     }
     for path, group in (*groups.items(), ('guest', profile.guest)):
-        values |= {f'{path}.{name}': v for name, v in _said(group).items()}
+        values |= {
+            f'{path}.{name}': v for name, v in _set_fields(group).items()
+        }
     if profile.cache_mode:
         values['cache_mode'] = profile.cache_mode
     values |= {'priority': profile.priority, 'weight': profile.weight}
-    for name, limits in _said(profile.shape).items():
-        values |= {f'shape.{name}.{k}': v for k, v in _said(limits).items()}
+    for name, limits in _set_fields(profile.shape).items():
+        values |= {
+            f'shape.{name}.{k}': v for k, v in _set_fields(limits).items()
+        }
     return values
 
 
-def _said(group: typing.Any) -> dict[str, typing.Any]:
+def _set_fields(group: typing.Any) -> dict[str, typing.Any]:
     """Return the fields of a dataclass that are not left out."""
     return {
         field.name: getattr(group, field.name)

@@ -71,7 +71,7 @@ class CacheUpdater:
             self.transport,
             self._update,
             heartbeat=self._confirm,
-            tell_software=self._tell_software,
+            send_software=self._send_software,
         )
         self._listener.start()
         try:
@@ -94,9 +94,9 @@ class CacheUpdater:
         self._ready.wait(self.timeout)
         return self.disk_cache
 
-    def _tell_software(self) -> None:
+    def _send_software(self) -> None:
         try:
-            reports.tell_software(
+            reports.send_software(
                 self.transport,
                 conf.CONF.host,
                 catalogue.software(conf.CONF.diskplacer.profile_dirs),
@@ -105,7 +105,7 @@ class CacheUpdater:
             exception.ProfileError,
             oslo_messaging.MessagingException,
         ) as error:
-            LOG.warning('The release is not told: %s', error)
+            LOG.warning('The release is not sent: %s', error)
 
     def _update(self, report: dict[str, typing.Any]) -> None:
         self.disk_cache.update(report)

@@ -386,7 +386,7 @@ class MessagingTest(base.BaseTestCase):
             self.transport,
             lambda report: None,
             str(uuid.uuid4()),
-            tell_software=lambda: reports.tell_software(
+            send_software=lambda: reports.send_software(
                 self.transport, 'control', software
             ),
         )
@@ -398,7 +398,7 @@ class MessagingTest(base.BaseTestCase):
         self.assertEqual(
             {'host': 'control', **software}, heard.get(timeout=120)
         )
-        reports.tell_software(self.transport, 'control', {'release': 2})
+        reports.send_software(self.transport, 'control', {'release': 2})
         reports.request_software(self.transport)
         heard.get(timeout=120)
         self.assertTrue(heard.empty())

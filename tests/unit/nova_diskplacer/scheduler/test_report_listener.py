@@ -59,10 +59,10 @@ class CacheUpdaterTest(unittest.TestCase):
         )
         request, _ = self._cache(set)
         request.join(120)
-        tell = self.reports.ReportListener.call_args.kwargs['tell_software']
+        tell = self.reports.ReportListener.call_args.kwargs['send_software']
         with mock.patch.object(report_listener.conf, 'CONF', options):
             tell()
-        self.reports.tell_software.assert_called_once_with(
+        self.reports.send_software.assert_called_once_with(
             None, 'control', catalogue.software([])
         )
 
