@@ -26,6 +26,7 @@ from cinder import exception as cinder_exc
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper.attach import bind_request
+from cinder_vdisk_mapper.attach import disk_choice
 from cinder_vdisk_mapper.attach import striped_binding
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.backend import base
@@ -281,7 +282,7 @@ class Binder:
         spread = (
             server.request and plugins.load(server.request.placed_by).spreads
         )
-        chosen = ledger.claimed_disk(
+        chosen = disk_choice.claimed_disk(
             disks,
             server.uuid,
             claims,
@@ -336,7 +337,7 @@ class Binder:
             if not disk.draining
         }
         while True:
-            chosen = ledger.policy_disk(
+            chosen = disk_choice.free_disk(
                 disks, free, counts, request.size_gb, request.policy, limit
             )
             if chosen is None:

@@ -96,7 +96,7 @@ class StripeBinder:
         if plugins.load(wanted.placed_by).spreads:
             per_disk = min(wanted.vdisks_per_disk, wanted.vdisks)
         if claims:
-            chosen = disk_choice.claimed_disks(
+            chosen = disk_choice.claimed_stripe(
                 disks, server.uuid, claims, held, piece_gb, per_disk, number
             )
             if not chosen and not self.request.boot_time:
@@ -107,7 +107,7 @@ class StripeBinder:
                 for disk in disks
                 if not disk.draining
             }
-            chosen = disk_choice.free_disks(
+            chosen = disk_choice.free_stripe(
                 disks, room, held, piece_gb, per_disk, number
             )
         if not chosen:

@@ -20,10 +20,10 @@ import collections
 import collections.abc
 import dataclasses
 
+from cinder_vdisk_mapper.attach import disk_choice
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.mapping import plugins
-from nova_diskplacer.placement import ledger
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +114,7 @@ def plan(
             if left[one.uuid].mbps >= item.mbps
             and one.uuid not in item.apart_from | item.awaited
         ]
-        chosen = ledger.policy_disk(
+        chosen = disk_choice.free_disk(
             possible,
             {uuid: one.gb for uuid, one in left.items()},
             of_server,

@@ -29,6 +29,7 @@ from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import binding
+from cinder_vdisk_mapper.attach import disk_choice
 from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks import locks
@@ -38,7 +39,6 @@ from nova_diskplacer import flavor
 from nova_diskplacer import mapping as mappings
 from nova_diskplacer.disks import moves
 from nova_diskplacer.placement import client as placement_client
-from nova_diskplacer.placement import ledger
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
 
@@ -486,7 +486,7 @@ class RaceTestCase(BindingTestCase):
 
     def test_volumes_for_nobody_at_once(self):
         choose, together = (
-            ledger.policy_disk,
+            disk_choice.free_disk,
             threading.Barrier(3, timeout=200),
         )
 
@@ -498,7 +498,7 @@ class RaceTestCase(BindingTestCase):
 
         local = threading.local()
         self.useFixture(
-            fixtures.MockPatchObject(ledger, 'policy_disk', first_together)
+            fixtures.MockPatchObject(disk_choice, 'free_disk', first_together)
         )
         results = []
         threads = [

@@ -29,6 +29,7 @@ from hypothesis import stateful
 from hypothesis import strategies as st
 from nova import objects
 
+from cinder_vdisk_mapper.attach import disk_choice
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping as mappings
 from nova_diskplacer.disks.vdisk import GIB
@@ -377,7 +378,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         actual = []
         for number in range(request.vdisks):
             held = collections.Counter(vdisk['disk'] for vdisk in actual)
-            chosen = ledger.claimed_disk(
+            chosen = disk_choice.claimed_disk(
                 list(disks.values()),
                 server,
                 claims,
