@@ -24,6 +24,7 @@ from diskplacer_measure.report import figures
 from diskplacer_measure.report import svg
 from diskplacer_measure.sweep import cells
 from diskplacer_measure.sweep import labels
+from diskplacer_measure.sweep import results
 from diskplacer_measure.sweep import rules
 from nova_diskplacer.client import markup
 from nova_diskplacer.profiles import catalogue
@@ -70,17 +71,7 @@ def _head(report: contents.Report) -> str:
         parts.append(
             _paragraph(contents.EMULATED, class_='banner', role='note')
         )
-    verdicts = collections.Counter(judged.verdict for judged in report.claims)
-    parts.append(
-        markup.tag(
-            'p',
-            ' '.join(
-                _badge(verdict, f'{verdicts[verdict]} {verdict}')
-                for verdict in _SIGNS
-            ),
-            id='summary',
-        )
-    )
+    parts.append(_summary(report.claims))
     parts.append(
         _paragraph(
             'Each claim of P0 and P3 that a sweep can judge stands below the '
@@ -105,20 +96,38 @@ def _head(report: contents.Report) -> str:
                 'more vCPUs together: ' + '; '.join(report.overcommitted) + '.'
             )
         )
+    parts.append(_facts(header))
+    return '\n'.join(parts)
+
+
+def _summary(claims: collections.abc.Iterable[judging.Judged]) -> str:
+    """Return the number of claims with each verdict."""
+    verdicts = collections.Counter(judged.verdict for judged in claims)
+    return markup.tag(
+        'p',
+        ' '.join(
+            _badge(verdict, f'{verdicts[verdict]} {verdict}')
+            for verdict in _SIGNS
+        ),
+        id='summary',
+    )
+
+
+def _facts(header: results.Header) -> str:
+    """Return the disk, the host, the versions and the limits of a run."""
+    versions = (
+        ('fio', header.fio),
+        ('QEMU', header.qemu),
+        ('libvirt', header.libvirt),
+        ('Nova', header.nova),
+    )
     facts = {
         'Disk': f'{header.disk.model} ({header.disk.medium}), '
         f'{header.disk.bytes / 1e9:,.0f} GB',
         'Host': f'{header.cpus} processors, {header.memory_mib:,} MiB of '
         f'memory, Linux {header.kernel}',
         'Versions': ', '.join(
-            f'{name} {version}'
-            for name, version in (
-                ('fio', header.fio),
-                ('QEMU', header.qemu),
-                ('libvirt', header.libvirt),
-                ('Nova', header.nova),
-            )
-            if version
+            f'{name} {version}' for name, version in versions if version
         ),
         'Each cell': f'{header.data_mib:,} MiB in requests of '
         f'{header.block_kib} KiB, {header.seconds} s at most, '
@@ -129,8 +138,7 @@ def _head(report: contents.Report) -> str:
         markup.tag('dt', name) + markup.tag('dd', html.escape(text))
         for name, text in facts.items()
     )
-    parts.append(markup.tag('dl', rows, id='facts'))
-    return '\n'.join(parts)
+    return markup.tag('dl', rows, id='facts')
 
 
 def _figure(

@@ -81,6 +81,9 @@ _NO_REPORT = (
 )
 _NO_DISKS = 'the server has no disk, or QEMU was busy'
 
+# A counter, or the reason that it is missing.
+_Value = float | str
+
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
@@ -145,46 +148,29 @@ def parse(
     :param migrations: those of the vCPUs' threads, or the reason without.
     :raises SizingError: libvirt does not tell the size of the server.
     """
-    counters: dict[str, float] = {}
-    missing = {}
     guest = guest_counters.parse(stats)
     vcpus, memory = stats.get('vcpu.current'), guest.resources.memory_bytes
     if not vcpus or not memory:
         raise exception.SizingError(
             f'libvirt does not tell the vCPUs and memory of server {server}'
         )
-    for name, key in _OF_VCPUS.items():
-        values = [
-            stats[f'vcpu.{number}.{key}']
-            for number in range(stats.get('vcpu.maximum', vcpus))
-            if f'vcpu.{number}.{key}' in stats
-        ]
-        if len(values) >= vcpus:
-            counters[name] = sum(values) / 1e9
-        else:
-            missing[name] = _NO_DELAY
-    if isinstance(migrations, str):
-        missing[MIGRATIONS] = migrations
-    else:
-        counters[MIGRATIONS] = migrations
-    for name in _PERF:
-        _put(counters, missing, name, stats.get(f'perf.{name}'), _NO_PERF)
-    for name, column in _OF_DISKS.items():
-        values = [disk[column] for disk in guest.disks.values()]
-        _put(
-            counters, missing, name, sum(values) if values else None, _NO_DISKS
-        )
-    faults = stats.get('balloon.major_fault')
-    _put(counters, missing, MAJOR_FAULTS, faults, _NO_BALLOON)
-    used = guest.resources.memory_used_bytes
-    _put(counters, missing, MEMORY_USED_BYTES, used, _NO_BALLOON)
-    for name, key in (
-        (MEMORY_UNUSED_BYTES, 'balloon.unused'),
-        (MEMORY_RSS_BYTES, 'balloon.rss'),
-    ):
-        size = stats.get(key)
-        size = None if size is None else size * _KIB
-        _put(counters, missing, name, size, _NO_BALLOON)
+    values: dict[str, _Value] = {
+        **_of_vcpus(stats, vcpus),
+        MIGRATIONS: migrations,
+        **{name: stats.get(f'perf.{name}', _NO_PERF) for name in _PERF},
+        **_of_disks(guest),
+        **_of_balloon(stats, guest),
+    }
+    counters = {
+        name: value
+        for name, value in values.items()
+        if not isinstance(value, str)
+    }
+    missing = {
+        name: reason
+        for name, reason in values.items()
+        if isinstance(reason, str)
+    }
     return Reading(
         server=server,
         run=run,
@@ -194,6 +180,49 @@ def parse(
         missing=missing,
         reported=stats.get('balloon.last-update'),
     )
+
+
+def _of_vcpus(stats: guest_counters.Stats, vcpus: int) -> dict[str, _Value]:
+    values: dict[str, _Value] = {}
+    for name, key in _OF_VCPUS.items():
+        of_each = [
+            stats[f'vcpu.{number}.{key}']
+            for number in range(stats.get('vcpu.maximum', vcpus))
+            if f'vcpu.{number}.{key}' in stats
+        ]
+        values[name] = (
+            sum(of_each) / 1e9 if len(of_each) >= vcpus else _NO_DELAY
+        )
+    return values
+
+
+def _of_disks(guest: guest_counters.GuestCounters) -> dict[str, _Value]:
+    disks = guest.disks.values()
+    return {
+        name: sum(disk[column] for disk in disks) if disks else _NO_DISKS
+        for name, column in _OF_DISKS.items()
+    }
+
+
+def _of_balloon(
+    stats: guest_counters.Stats, guest: guest_counters.GuestCounters
+) -> dict[str, _Value]:
+    sizes = {
+        MEMORY_UNUSED_BYTES: stats.get('balloon.unused'),
+        MEMORY_RSS_BYTES: stats.get('balloon.rss'),
+    }
+    values: dict[str, int | None] = {
+        MAJOR_FAULTS: stats.get('balloon.major_fault'),
+        MEMORY_USED_BYTES: guest.resources.memory_used_bytes,
+        **{
+            name: None if size is None else size * _KIB
+            for name, size in sizes.items()
+        },
+    }
+    return {
+        name: _NO_BALLOON if value is None else value
+        for name, value in values.items()
+    }
 
 
 def between(
@@ -229,19 +258,6 @@ def between(
                 del changes[name]
                 missing[name] = 'it was reset during the run'
     return changes, missing
-
-
-def _put(
-    counters: dict[str, float],
-    missing: dict[str, str],
-    name: str,
-    value: float | None,
-    reason: str,
-) -> None:
-    if value is None:
-        missing[name] = reason
-    else:
-        counters[name] = value
 
 
 def _not_running(server: str) -> exception.SizingError:

@@ -83,7 +83,7 @@ def fit(choice: choose.Choice, data_mib: int) -> Model | None:
     :param data_mib: MiB that the threads of a cell read or write together.
     """
     rows = _rows(choice, data_mib)
-    shapes = sorted({row.shape for row in rows})
+    shapes = {row.shape for row in rows}
     if len(shapes) < 3:
         return None
     # with as many terms as rows, a model describes anything
@@ -91,28 +91,31 @@ def fit(choice: choose.Choice, data_mib: int) -> Model | None:
     solution, squares = _least_squares(rows, names)
     values = [row.value for row in rows]
     spread = statistics.pvariance(values) * len(values)
-    model_errors, mean_errors = [], []
-    for shape in shapes:
-        others = [row for row in rows if row.shape != shape]
-        fit_names = _determined(others, names, len(others) - 1)
-        coefficients, _ = _least_squares(others, fit_names)
-        for row in (row for row in rows if row.shape == shape):
-            expected = float(_line(row, fit_names) @ coefficients)
-            model_errors.append(_error(expected, row.value))
-            mean_errors.append(
-                _error(
-                    statistics.fmean(other.value for other in others),
-                    row.value,
-                )
-            )
     return Model(
         tuple(_terms(rows, names, solution, squares)),
         tuple(name for name in rows[0].terms if name not in names),
         len(shapes),
         1 - squares / spread if spread else math.nan,
-        statistics.fmean(model_errors),
-        statistics.fmean(mean_errors),
+        *_mean_errors(rows, names),
     )
+
+
+def _mean_errors(rows: list[_Row], names: list[str]) -> tuple[float, float]:
+    """Return the errors at shapes that are left out of the fit.
+
+    :returns: the mean error of the model, and that of the mean of the others,
+        in per cent.
+    """
+    model_errors, mean_errors = [], []
+    for row in rows:
+        others = [other for other in rows if other.shape != row.shape]
+        fit_names = _determined(others, names, len(others) - 1)
+        coefficients, _ = _least_squares(others, fit_names)
+        expected = float(_line(row, fit_names) @ coefficients)
+        mean = statistics.fmean(other.value for other in others)
+        model_errors.append(_error(expected, row.value))
+        mean_errors.append(_error(mean, row.value))
+    return statistics.fmean(model_errors), statistics.fmean(mean_errors)
 
 
 def _rows(choice: choose.Choice, data_mib: int) -> list[_Row]:

@@ -41,45 +41,51 @@ def combine(
     :param host_cpu: shares of the host's processor time meanwhile.
     """
     seconds = max(max(machine.ms) for machine in machines) / 1000
+    # MB and seconds of each thread
     threads = [
         (kib * 1024 / 1e6, ms / 1000)
         for machine in machines
         for kib, ms in zip(machine.kib, machine.ms, strict=True)
     ]
-    megabytes = sum(size for size, _ in threads)
-    moved = [sum(machine.kib) for machine in machines]
+    # machines count by their threads, latencies by their requests
     executing = statistics.fmean(
         (machine.executing for machine in machines),
         [len(machine.ms) for machine in machines],
     )
-    cpu = {
-        name: statistics.fmean(machine.cpu[name] for machine in machines)
-        for name in machines[0].cpu
-    }
+    latency_us = statistics.fmean(
+        (machine.latency_us for machine in machines),
+        [sum(machine.kib) for machine in machines],
+    )
+    switches = sum(machine.switches for machine in machines)
     return cells.Result(
         cell=repetition.cell,
         repetition=repetition.number,
         began=_iso(min(machine.began for machine in machines)),
         seconds=seconds,
-        mbps=megabytes / seconds,
+        mbps=sum(size for size, _ in threads) / seconds,
         rates=tuple(size / took for size, took in threads),
-        latency_ms=statistics.fmean(
-            (machine.latency_us for machine in machines), moved
-        )
-        / 1000,
+        latency_ms=latency_us / 1000,
         serving=executing,
         waiting=1 - executing,
-        context_switches=sum(machine.switches for machine in machines)
-        / seconds,
-        cpu=cpu,
+        context_switches=switches / seconds,
+        cpu={
+            name: statistics.fmean(machine.cpu[name] for machine in machines)
+            for name in machines[0].cpu
+        },
         host_cpu=host_cpu,
-        problem=CPU_BOUND
-        if executing > _BUSY
-        or any(
-            map(is_busy, (host_cpu, *(machine.cpu for machine in machines)))
-        )
-        else '',
+        problem=_cpu_problem(executing, machines, host_cpu),
     )
+
+
+def _cpu_problem(
+    executing: float,
+    machines: collections.abc.Iterable[workload.Measured],
+    host_cpu: dict[str, float],
+) -> str:
+    """Return CPU_BOUND if threads or processors had nothing to spare."""
+    processors = (host_cpu, *(machine.cpu for machine in machines))
+    bound = executing > _BUSY or any(map(is_busy, processors))
+    return CPU_BOUND if bound else ''
 
 
 def failed(
