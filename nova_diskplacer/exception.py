@@ -53,9 +53,5 @@ class AgentError(DiskPlacerError):
     """The agent of this host does not answer, or cannot be asked."""
 
 
-class SizingError(DiskPlacerError):
-    """Servers cannot be measured for sizing, or the runs are no use."""
-
-
 class ElasticError(DiskPlacerError):
     """The width of vdisks cannot be decided or simulated as asked."""

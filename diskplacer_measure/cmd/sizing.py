@@ -25,11 +25,11 @@ from diskplacer_measure.cmd import sizing_collect
 from diskplacer_measure.cmd import sizing_view
 from diskplacer_measure.sizing import advice
 from diskplacer_measure.sizing import analysis
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import samples
 from diskplacer_measure.sizing.key_value import load
 from diskplacer_measure.sizing.key_value import mixes
 from diskplacer_measure.sizing.key_value import postgresql
-from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import shell
 
@@ -218,7 +218,7 @@ def _analyse(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 def _advise(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if (args.refaults is None) != (args.seconds is None):
-        raise exception.SizingError('--refaults and --seconds need each other')
+        raise errors.SizingError('--refaults and --seconds need each other')
     memory = round(args.memory_gb * advice.GIB)
     if args.data_gb is not None:
         result = advice.by_data(memory, round(args.data_gb * advice.GIB))

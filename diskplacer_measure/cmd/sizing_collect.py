@@ -20,10 +20,10 @@ from typing import Any
 from oslo_config import cfg
 
 from diskplacer_measure.sizing import counters
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import pinning
 from diskplacer_measure.sizing import runs
 from diskplacer_measure.sizing import samples
-from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.host import cpus
@@ -81,7 +81,7 @@ def _collect(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         # other runs would be in the figures
         with files.sole(
             'sizing',
-            exception.SizingError(
+            errors.SizingError(
                 'another diskplacer-manage sizing collect runs on this host'
             ),
         ):
@@ -136,7 +136,7 @@ def _pinned_cpus(conf: cfg.ConfigOpts, args: argparse.Namespace) -> cpus.Cpus:
     try:
         cpu_set = cpus.parse(args.pin)
     except ValueError as error:
-        raise exception.SizingError(f'--pin {error}') from error
+        raise errors.SizingError(f'--pin {error}') from error
     running = {
         server.uuid: server
         for server in libvirt_servers.list_servers(
@@ -145,7 +145,7 @@ def _pinned_cpus(conf: cfg.ConfigOpts, args: argparse.Namespace) -> cpus.Cpus:
         if server.running
     }
     if args.server not in running:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'--server {args.server}: no server of Nova that runs on this host'
         )
     pinning.check(

@@ -18,10 +18,10 @@ import dataclasses
 
 from diskplacer_measure.sizing import advice
 from diskplacer_measure.sizing import counters
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import migrations
 from diskplacer_measure.sizing import regression
 from diskplacer_measure.sizing import samples
-from nova_diskplacer import exception
 
 VCPUS = 'vcpus'
 MEMORY = 'memory_gib'
@@ -117,13 +117,13 @@ def analyse(
     :raises SizingError: there are no runs, or none has one of these counters.
     """
     if not runs:
-        raise exception.SizingError('the file has no runs')
+        raise errors.SizingError('the file has no runs')
     sizes = _sizes(runs)
     rows = [values(sample, sizes[_data(sample)]) for sample in runs]
     measured = {name for row in rows for name in row}
     for name in counter_names:
         if name not in measured:
-            raise exception.SizingError(
+            raise errors.SizingError(
                 f'--counters {name}: the runs have only '
                 f'{", ".join(sorted(measured))}'
             )
@@ -182,7 +182,7 @@ def _fit(
     counts = {name: [row[name] for row in rows] for name in names}
     try:
         return regression.fit(counts, [sample.seconds for sample in runs]), ''
-    except exception.SizingError as error:
+    except errors.SizingError as error:
         return None, str(error)
 
 
@@ -232,7 +232,7 @@ def _experiments(
     for (server, load, *_), group in groups.items():
         try:
             cost = migrations.cost(_blocks(group))
-        except exception.SizingError as error:
+        except errors.SizingError as error:
             yield Experiment(server, load, None, None, str(error))
             continue
         operation = _operation(group)
@@ -253,7 +253,7 @@ def _blocks(
     for sample in group:
         if counters.MIGRATIONS not in sample.counters:
             reason = sample.missing.get(counters.MIGRATIONS, 'not counted')
-            raise exception.SizingError(
+            raise errors.SizingError(
                 f'migrations are missing in block {sample.block}: {reason}'
             )
         if sample.block is not None:

@@ -14,8 +14,8 @@
 
 import dataclasses
 
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import vcpu_threads
-from nova_diskplacer import exception
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.monitor import guest_counters
 
@@ -112,9 +112,7 @@ def read(uri: str, server: str, proc: str = '/proc') -> Reading:
     """
     libvirt = libvirt_connection.import_libvirt()
     if libvirt is None:
-        raise exception.SizingError(
-            'the counters of servers need libvirt-python'
-        )
+        raise errors.SizingError('the counters of servers need libvirt-python')
     groups = (
         libvirt.VIR_DOMAIN_STATS_BLOCK
         | libvirt.VIR_DOMAIN_STATS_CPU_TOTAL
@@ -135,7 +133,7 @@ def read(uri: str, server: str, proc: str = '/proc') -> Reading:
         ((_, stats),) = connection.domainListGetStats([domain], groups)
     try:
         moved: int | str = vcpu_threads.migrations(server, proc)
-    except (exception.SizingError, OSError) as error:
+    except (errors.SizingError, OSError) as error:
         moved = str(error)
     return parse(server, run, stats, moved)
 
@@ -151,7 +149,7 @@ def parse(
     guest = guest_counters.parse(stats)
     vcpus, memory = stats.get('vcpu.current'), guest.resources.memory_bytes
     if not vcpus or not memory:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'libvirt does not tell the vCPUs and memory of server {server}'
         )
     values: dict[str, _Value] = {
@@ -235,13 +233,13 @@ def between(
     :raises SizingError: the server was started anew, or changed its size.
     """
     if before.run != after.run:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'server {after.server} was started anew during the run'
         )
     for name in ('vcpus', 'memory_bytes'):
         then, now = getattr(before, name), getattr(after, name)
         if then != now:
-            raise exception.SizingError(
+            raise errors.SizingError(
                 f'server {after.server} changed during the run: {name} from '
                 f'{then} to {now}'
             )
@@ -260,5 +258,5 @@ def between(
     return changes, missing
 
 
-def _not_running(server: str) -> exception.SizingError:
-    return exception.SizingError(f'server {server} does not run on this host')
+def _not_running(server: str) -> errors.SizingError:
+    return errors.SizingError(f'server {server} does not run on this host')

@@ -24,8 +24,8 @@ import dataclasses
 import math
 
 from diskplacer_measure import stats
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import regression
-from nova_diskplacer import exception
 
 COSTS = 'migrations cost time'
 NO_EFFECT = 'no effect'
@@ -87,7 +87,7 @@ def cost(blocks: collections.abc.Sequence[Block]) -> Cost:
     :raises SizingError: there are fewer than three blocks.
     """
     if len(blocks) < _LEAST_BLOCKS:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'{len(blocks)} blocks of a pinned and a floating run: at least '
             f'{_LEAST_BLOCKS} are needed'
         )

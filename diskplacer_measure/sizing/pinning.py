@@ -25,8 +25,8 @@ import xml.etree.ElementTree  # noqa: S405
 
 from oslo_config import cfg
 
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import samples
-from nova_diskplacer import exception
 from nova_diskplacer.agent import numa_pinning
 from nova_diskplacer.host import cpus
 from nova_diskplacer.host import libvirt_connection
@@ -58,7 +58,7 @@ def check(
     elif root.find(_AFFINITY) is not None:
         owner = 'diskplacer-agent'
     if owner:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'{owner} pins server {server.uuid}: take one of a flavor without '
             'hw:cpu_policy, hw:numa_nodes and diskplacer:numa'
         )
@@ -68,13 +68,13 @@ def check(
         allowed &= cpus.parse(confined.get('cpuset', ''))
     text = f'--pin {cpus.render(cpu_set)}'
     if not cpu_set <= allowed:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'{text}: server {server.uuid} may use CPUs '
             f'{cpus.render(allowed)} only'
         )
     vcpus = int(root.findtext('vcpu') or 0)
     if len(cpu_set) < vcpus:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'{text}: server {server.uuid} has {vcpus} vCPUs and needs as '
             'many CPUs, or the pinned vCPUs would wait for each other'
         )
@@ -154,7 +154,7 @@ def _domain(
 ) -> collections.abc.Iterator[tuple[typing.Any, typing.Any]]:
     libvirt = libvirt_connection.import_libvirt()
     if libvirt is None:
-        raise exception.SizingError('pinning servers needs libvirt-python')
+        raise errors.SizingError('pinning servers needs libvirt-python')
     with libvirt_connection.connect(
         uri, f'pin server {server}', read_only=False
     ) as connection:

@@ -23,7 +23,7 @@ import numpy
 import numpy.typing
 
 from diskplacer_measure import stats
-from nova_diskplacer import exception
+from diskplacer_measure.sizing import errors
 
 Floats = numpy.typing.NDArray[numpy.float64]
 
@@ -95,10 +95,10 @@ def fit(
     times = numpy.asarray(seconds, float)
     runs, names = len(times), list(counts)
     if not names:
-        raise exception.SizingError('no counter to explain running times by')
+        raise errors.SizingError('no counter to explain running times by')
     least = len(names) + 2
     if runs < least:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'{runs} runs with {len(names)} counters, {", ".join(names)}: '
             f'at least {least} are needed'
         )
@@ -110,7 +110,7 @@ def fit(
     scaled = deviations / norms
     condition = float(numpy.linalg.cond(scaled))
     if condition > _SINGULAR:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'the counters {", ".join(names)} determine each other (condition '
             f'number {condition:.1e}): leave some out'
         )
@@ -162,12 +162,12 @@ def _check_spread(
         if norm <= tiny * size
     ]
     if same:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'{", ".join(same)}: the same in all runs, so that nothing can be '
             'said of it'
         )
     if numpy.linalg.norm(centred) <= tiny * numpy.linalg.norm(times):
-        raise exception.SizingError(
+        raise errors.SizingError(
             'all runs took the same time: there is nothing to explain'
         )
 

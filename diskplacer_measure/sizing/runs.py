@@ -24,8 +24,8 @@ import time
 import typing
 
 from diskplacer_measure.sizing import counters
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import samples
-from nova_diskplacer import exception
 
 Load = collections.abc.Callable[[], 'Done']
 Read = collections.abc.Callable[[], counters.Reading]
@@ -112,11 +112,9 @@ def execute(command: collections.abc.Sequence[str]) -> Done:
             command, stdout=subprocess.PIPE, text=True, check=False
         )
     except OSError as error:
-        raise exception.SizingError(
-            f'{command[0]}: {error.strerror}'
-        ) from error
+        raise errors.SizingError(f'{command[0]}: {error.strerror}') from error
     if finished.returncode:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'{" ".join(command)}: ended with {finished.returncode}'
         )
     return parse(finished.stdout, time.perf_counter() - started)

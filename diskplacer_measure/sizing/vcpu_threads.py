@@ -22,7 +22,7 @@ import glob
 import os
 import re
 
-from nova_diskplacer import exception
+from diskplacer_measure.sizing import errors
 
 # QEMU's names of the threads, with KVM and without.
 _VCPU = re.compile(r'(?:CPU \d+|ALL CPUs)/\w+')
@@ -44,12 +44,12 @@ def migrations(server: str, proc: str = '/proc') -> int:
             if _VCPU.fullmatch(_read(task, 'comm').strip()):
                 match = _MIGRATIONS.search(_read(task, 'sched'))
                 if match is None:
-                    raise exception.SizingError(
+                    raise errors.SizingError(
                         f'{task}/sched has no se.nr_migrations'
                     )
                 counts.append(int(match[1]))
     if not counts:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'no vCPU threads of server {server} with a file sched in {proc}: '
             'the kernel may be built without CONFIG_SCHED_DEBUG'
         )
@@ -65,7 +65,7 @@ def _process(server: str, proc: str) -> str:
                 arguments, arguments[1:], strict=False
             ):
                 return path
-    raise exception.SizingError(
+    raise errors.SizingError(
         f'no process in {proc} has the argument -uuid {server}'
     )
 

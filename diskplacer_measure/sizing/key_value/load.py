@@ -20,9 +20,9 @@ import threading
 import time
 import typing
 
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing.key_value import latencies
 from diskplacer_measure.sizing.key_value import mixes
-from nova_diskplacer import exception
 
 # Seconds between two reports of progress.
 _INTERVAL = 1.0
@@ -132,7 +132,7 @@ def run(
     :raises SizingError: the store fails; the other clients stop.
     """
     if plan.operations < plan.clients:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'--operations {plan.operations} is below --clients {plan.clients}'
         )
     stop = threading.Event()

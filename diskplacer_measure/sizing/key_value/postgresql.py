@@ -24,7 +24,7 @@ import dataclasses
 import random
 import typing
 
-from nova_diskplacer import exception
+from diskplacer_measure.sizing import errors
 
 #: Bytes of a record, without what the store adds.
 RECORD_BYTES = 1000
@@ -116,13 +116,13 @@ class Store:
         with _errors('describe the table'):
             value_of = self._one
             if value_of('SELECT to_regclass(%s)', (_TABLE,)) is None:
-                raise exception.SizingError(
+                raise errors.SizingError(
                     f'PostgreSQL has no table {_TABLE}: make it with '
                     '--prepare first'
                 )
             records = value_of(f'SELECT max(key) + 1 FROM {_TABLE}')  # noqa: S608
             if not records:
-                raise exception.SizingError(
+                raise errors.SizingError(
                     f'the table {_TABLE} is empty: fill it with --prepare'
                 )
             return Description(
@@ -172,7 +172,7 @@ def connect(url: str) -> Store:
     psycopg = _psycopg()
     with _errors('be connected to'):
         if psycopg.conninfo.conninfo_to_dict(url).get('password'):
-            raise exception.SizingError(
+            raise errors.SizingError(
                 'URL has a password, which all users of this machine can see '
                 'among its processes: it belongs in PGPASSWORD or ~/.pgpass'
             )
@@ -183,7 +183,7 @@ def _psycopg() -> typing.Any:
     try:
         import psycopg
     except ImportError as error:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'the load needs psycopg, and libpq: {error}; install '
             'nova-diskplacer[measure], or python3-psycopg of the distribution'
         ) from error
@@ -197,14 +197,14 @@ def _errors(purpose: str) -> collections.abc.Iterator[None]:
         yield
     except psycopg.Error as error:
         text = ' '.join(str(error).split())
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'PostgreSQL cannot {purpose}: {text}'
         ) from error
 
 
 def _check(exists: bool, key: int) -> None:
     if not exists:
-        raise exception.SizingError(
+        raise errors.SizingError(
             f'record {key} of the table {_TABLE} is missing: fill it again '
             'with --prepare'
         )

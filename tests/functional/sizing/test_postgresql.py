@@ -23,11 +23,11 @@ import sys
 import fixtures
 import testtools
 
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing.key_value import latencies
 from diskplacer_measure.sizing.key_value import load
 from diskplacer_measure.sizing.key_value import mixes
 from diskplacer_measure.sizing.key_value import postgresql
-from nova_diskplacer import exception
 
 TABLE = 'diskplacer_key_value'
 
@@ -89,7 +89,7 @@ class PostgresqlTest(testtools.TestCase):
         return self.connect()._one(query)
 
     def assert_error(self, text, function, *arguments):
-        error = self.assertRaises(exception.SizingError, function, *arguments)
+        error = self.assertRaises(errors.SizingError, function, *arguments)
         self.assertIn(text, str(error))
 
     def run_mix(self, name, **changes):

@@ -26,6 +26,7 @@ import testtools
 from diskplacer_measure.cmd import sizing
 from diskplacer_measure.cmd import sizing_view
 from diskplacer_measure.sizing import counters
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import pinning
 from diskplacer_measure.sizing import runs
 from diskplacer_measure.sizing import samples
@@ -170,9 +171,7 @@ class LoadTest(SizingTestCase):
 
     def test_no_psycopg(self):
         with mock.patch.dict(sys.modules, {'psycopg': None}):
-            error = self.assertRaises(
-                exception.SizingError, postgresql._psycopg
-            )
+            error = self.assertRaises(errors.SizingError, postgresql._psycopg)
         self.assertIn('nova-diskplacer[measure]', str(error))
 
     def test_a_busy_client(self):
@@ -304,7 +303,7 @@ class CollectTest(SizingTestCase):
     def test_only_one_at_a_time(self):
         with files.lock('sizing', wait=False):
             error = self.assertRaises(
-                exception.SizingError, self.collect, *self.command('')
+                errors.SizingError, self.collect, *self.command('')
             )
         self.assertIn('another diskplacer-manage sizing', str(error))
 

@@ -14,8 +14,8 @@ import numpy
 import testtools
 
 from diskplacer_measure.sizing import analysis
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import migrations
-from nova_diskplacer import exception
 from tests.unit.diskplacer_measure.sizing import simulated
 from tests.unit.diskplacer_measure.sizing import test_migrations
 from tests.unit.diskplacer_measure.sizing import test_samples
@@ -132,7 +132,7 @@ class TogetherTest(testtools.TestCase):
 
     def test_a_counter_that_is_not_there(self):
         error = self.assertRaises(
-            exception.SizingError, analysis.analyse, designed(), ['llc']
+            errors.SizingError, analysis.analyse, designed(), ['llc']
         )
         self.assertIn('--counters llc: the runs have only', str(error))
         self.assertIn('migrations', str(error))
@@ -143,7 +143,7 @@ class TogetherTest(testtools.TestCase):
         self.assertIn('3 runs with', done.problem)
 
     def test_no_runs(self):
-        error = self.assertRaises(exception.SizingError, analysis.analyse, [])
+        error = self.assertRaises(errors.SizingError, analysis.analyse, [])
         self.assertIn('no runs', str(error))
 
 

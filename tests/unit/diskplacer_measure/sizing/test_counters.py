@@ -16,6 +16,7 @@ import ddt
 import testtools
 
 from diskplacer_measure.sizing import counters
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import vcpu_threads
 from nova_diskplacer import exception
 from nova_diskplacer.host import libvirt_connection
@@ -115,9 +116,7 @@ class ParseTest(testtools.TestCase):
 
     @ddt.data('vcpu.current', 'balloon.current')
     def test_a_size_that_is_not_known(self, key):
-        error = self.assertRaises(
-            exception.SizingError, reading, **{key: None}
-        )
+        error = self.assertRaises(errors.SizingError, reading, **{key: None})
         self.assertIn('the vCPUs and memory of server a', str(error))
 
     def test_a_vcpu_that_is_offline(self):
@@ -187,7 +186,7 @@ class BetweenTest(testtools.TestCase):
     @ddt.unpack
     def test_a_server_that_changed(self, changes, message):
         error = self.assertRaises(
-            exception.SizingError,
+            errors.SizingError,
             counters.between,
             reading(),
             reading(**changes),
@@ -223,14 +222,14 @@ class ReadTest(testtools.TestCase):
 
     def test_migrations_are_unknown(self):
         for error in (
-            exception.SizingError('no process'),
+            errors.SizingError('no process'),
             PermissionError(13, 'Permission denied'),
         ):
             self.threads.side_effect = error
             found = counters.read('test:///', 'a')
             self.assertEqual({'migrations': str(error)}, found.missing)
 
-    def assert_error(self, text, kind=exception.SizingError):
+    def assert_error(self, text, kind=errors.SizingError):
         error = self.assertRaises(kind, counters.read, 'test:///', 'a')
         self.assertIn(text, str(error))
 

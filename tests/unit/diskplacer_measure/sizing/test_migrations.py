@@ -17,8 +17,8 @@ import numpy
 import testtools
 
 from diskplacer_measure import stats
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import migrations
-from nova_diskplacer import exception
 from tests.unit.diskplacer_measure.sizing import simulated
 
 SEEDS = 200
@@ -114,7 +114,7 @@ class CostTest(testtools.TestCase):
 
     def test_too_few(self):
         error = self.assertRaises(
-            exception.SizingError, migrations.cost, experiment(1, 0, blocks=2)
+            errors.SizingError, migrations.cost, experiment(1, 0, blocks=2)
         )
         self.assertIn('2 blocks', str(error))
         self.assertIn('at least 3', str(error))

@@ -16,6 +16,7 @@ import ddt
 import fixtures
 from oslotest import base
 
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import pinning
 from diskplacer_measure.sizing import samples
 from nova_diskplacer import exception
@@ -82,9 +83,7 @@ class CheckTest(base.BaseTestCase):
     )
     @ddt.unpack
     def test_bad(self, arguments, *messages):
-        error = self.assertRaises(
-            exception.SizingError, self.check, **arguments
-        )
+        error = self.assertRaises(errors.SizingError, self.check, **arguments)
         for message in messages:
             self.assertIn(message, str(error))
 
@@ -186,7 +185,5 @@ class ChangedTest(base.BaseTestCase):
 
     def test_no_libvirt(self):
         self.libvirt = None
-        error = self.assertRaises(
-            exception.SizingError, self.changed().__enter__
-        )
+        error = self.assertRaises(errors.SizingError, self.changed().__enter__)
         self.assertIn('libvirt-python', str(error))

@@ -14,8 +14,8 @@ import ddt
 import numpy
 import testtools
 
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import regression
-from nova_diskplacer import exception
 from tests.unit.diskplacer_measure.sizing import simulated
 
 SEEDS = 200
@@ -159,7 +159,7 @@ class ProblemsTest(testtools.TestCase):
     @ddt.unpack
     def test_impossible(self, counts, times, message):
         error = self.assertRaises(
-            exception.SizingError, regression.fit, counts, times
+            errors.SizingError, regression.fit, counts, times
         )
         self.assertIn(message, str(error))
 

@@ -18,9 +18,9 @@ import sys
 import ddt
 import testtools
 
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import runs
 from diskplacer_measure.sizing import samples
-from nova_diskplacer import exception
 from tests.unit.diskplacer_measure.sizing import test_counters
 from tests.unit.diskplacer_measure.sizing import test_samples
 
@@ -110,13 +110,13 @@ class ExecuteTest(testtools.TestCase):
 
     def test_a_command_that_fails(self):
         error = self.assertRaises(
-            exception.SizingError, self.execute, 'raise SystemExit(3)'
+            errors.SizingError, self.execute, 'raise SystemExit(3)'
         )
         self.assertIn('ended with 3', str(error))
 
     def test_no_such_command(self):
         error = self.assertRaises(
-            exception.SizingError, runs.execute, ['/missing/load', '-x']
+            errors.SizingError, runs.execute, ['/missing/load', '-x']
         )
         self.assertEqual(
             '/missing/load: No such file or directory', str(error)

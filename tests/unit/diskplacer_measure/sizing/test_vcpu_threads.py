@@ -16,8 +16,8 @@ import ddt
 import fixtures
 import testtools
 
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import vcpu_threads
-from nova_diskplacer import exception
 
 UUID = '5f0c0f36-8b8e-4f7e-8d54-0a1a4c3d2e10'
 
@@ -82,7 +82,7 @@ class MigrationsTest(testtools.TestCase):
 
     def assert_error(self, text):
         error = self.assertRaises(
-            exception.SizingError, vcpu_threads.migrations, UUID, self.proc
+            errors.SizingError, vcpu_threads.migrations, UUID, self.proc
         )
         self.assertIn(text, str(error))
 

@@ -17,9 +17,9 @@ import threading
 import ddt
 import testtools
 
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing.key_value import load
 from diskplacer_measure.sizing.key_value import mixes
-from nova_diskplacer import exception
 
 
 class Stores:
@@ -51,7 +51,7 @@ class Stores:
         with self._lock:
             if self._fail_at == len(self.done):
                 self._fail_at = None
-                raise exception.SizingError('no space')
+                raise errors.SizingError('no space')
             self.done.append((kind, key))
 
 
@@ -139,7 +139,7 @@ class RunTest(testtools.TestCase):
         """The other clients stop, long before they have done all."""
         stores = Stores(fail_at=50)
         error = self.assertRaises(
-            exception.SizingError,
+            errors.SizingError,
             self.run_plan,
             stores,
             clients=clients,
@@ -155,12 +155,12 @@ class RunTest(testtools.TestCase):
 
         def fail_third():
             if len(made) == 2:
-                raise exception.SizingError('too many')
+                raise errors.SizingError('too many')
             made.append(1)
             return connect()
 
         self.assertRaises(
-            exception.SizingError,
+            errors.SizingError,
             load.run,
             plan(clients=3),
             fail_third,
@@ -170,7 +170,7 @@ class RunTest(testtools.TestCase):
 
     def test_fewer_operations_than_clients(self):
         error = self.assertRaises(
-            exception.SizingError,
+            errors.SizingError,
             self.run_plan,
             Stores(),
             operations=2,

@@ -14,8 +14,8 @@
 import ddt
 import testtools
 
+from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing.key_value import postgresql
-from nova_diskplacer import exception
 
 
 @ddt.ddt
@@ -26,8 +26,6 @@ class ConnectTest(testtools.TestCase):
         'host=h password=secret',
     )
     def test_a_password_that_others_can_see(self, url):
-        error = self.assertRaises(
-            exception.SizingError, postgresql.connect, url
-        )
+        error = self.assertRaises(errors.SizingError, postgresql.connect, url)
         self.assertIn('PGPASSWORD', str(error))
         self.assertNotIn('secret', str(error))
