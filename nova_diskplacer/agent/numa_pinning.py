@@ -104,70 +104,125 @@ def decide(
     """
     if not server.running:
         return None
-    root = xml.etree.ElementTree.fromstring(server.xml)  # noqa: S314
-    # Nova defines a NUMA topology if it pins vCPUs, which suffices; the other
-    # conditions additionally protect servers with dedicated CPUs
-    if (
-        server.pinned_by_nova
-        or root.find('numatune') is not None
-        or server.extra_specs.get(_POLICY, 'shared') != 'shared'
-    ):
+    domain = _parse(server.xml)
+    if _is_pinned_by_nova(server, domain):
         return None
-    metadata = root.find(f'metadata/{{{NAMESPACE}}}affinity')
-    pinned = metadata is not None
-    before = None if metadata is None else int(metadata.get('node', -1))
     # a host with one node needs no pinning
     several_nodes = sum(map(bool, host.nodes.values())) > 1
     requested = requested and bool(disks) and several_nodes
-    if not pinned and not requested:
+    if not (domain.pinned or requested):
         return None
-    if pinned and any(disk.health in discover.UNAVAILABLE for disk in disks):
+    if domain.pinned and any(
+        disk.health in discover.UNAVAILABLE for disk in disks
+    ):
         # the node of an unreadable disk is not known to have changed
         return None
-    confined = root.find('vcpu[@cpuset]')
     allowed = host.online
-    if confined is not None:
-        allowed &= cpus.parse(confined.get('cpuset', ''))
+    if domain.cpuset is not None:
+        allowed &= domain.cpuset
     if not allowed:
         return None
     pins = {
         thread: allowed if pin is None else pin & host.online
-        for thread, pin in _parse_threads(root).items()
+        for thread, pin in domain.pins.items()
     }
-    if not pinned and any(not allowed <= pin for pin in pins.values()):
+    if not domain.pinned and any(not allowed <= pin for pin in pins.values()):
         return Decision(None, 'another tool has pinned it', allowed, ())
-    node, problem = None, ''
+    node, problem, target = None, '', allowed
     if requested:
-        node, problem = _find_node(disks)
-    target = allowed
-    if node is not None:
-        target = host.nodes.get(node, frozenset()) & allowed
-        target &= config.available(host.online)
+        usable = allowed & config.available(host.online)
         vcpus = sum(thread.kind == VCPU for thread in pins)
-        if len(target) < max(1, vcpus):
-            problem = (
-                f'NUMA node {node} has {len(target)} CPUs that it may use, '
-                f'which is too few for its {vcpus} vCPUs'
-            )
-            node, target = None, allowed
+        node, problem = _find_node(disks, host, usable, vcpus)
+    if node is not None:
+        target = host.nodes[node] & usable
+    return Decision(
+        node, problem, target, _steps(pins, target, domain.node, node)
+    )
+
+
+def _steps(
+    pins: collections.abc.Mapping[Thread, cpus.Cpus],
+    target: cpus.Cpus,
+    before: int | None,
+    node: int | None,
+) -> tuple[Step, ...]:
+    """Return the steps that pin all threads to CPUs, those of a node.
+
+    :param before: the node in the server's metadata.
+    """
     steps: list[Step] = [
         Pin(thread, target) for thread, pin in pins.items() if pin != target
     ]
     if node != before:
         # a server with any pin of the agent always has the metadata
         steps.insert(len(steps) if node is None else 0, SetMetadata(node))
-    return Decision(node, problem, target, tuple(steps))
+    return tuple(steps)
 
 
 def _find_node(
     disks: collections.abc.Collection[discover.Disk],
+    host: cpus.HostCpus,
+    usable: cpus.Cpus,
+    vcpus: int,
 ) -> tuple[int | None, str]:
-    nodes = {disk.numa_node for disk in disks}
-    if None in nodes:
+    """Return the node of the disks, or why a server is not pinned to it.
+
+    :param usable: the CPUs that the server may use.
+    """
+    node, *further = {disk.numa_node for disk in disks}
+    if node is None or None in further:
         return None, 'the NUMA node of its disks is unknown'
-    if len(nodes) > 1:
+    if further:
         return None, 'its disks are on several NUMA nodes'
-    return nodes.pop(), ''
+    count = len(host.nodes.get(node, frozenset()) & usable)
+    if count < max(1, vcpus):
+        return None, (
+            f'NUMA node {node} has {count} CPUs that it may use, '
+            f'which is too few for its {vcpus} vCPUs'
+        )
+    return node, ''
+
+
+@dataclasses.dataclass(frozen=True)
+class _Domain:
+    """What libvirt's description of a server says about its CPUs.
+
+    ``pinned`` is true if the agent has pinned it, to ``node``.
+    ``numa_tuned`` is true with a NUMA topology of Nova. ``cpuset`` are the
+    CPUs of all threads, None for any, and ``pins`` those of each, None for one
+    that is not pinned.
+    """
+
+    pinned: bool
+    node: int | None
+    numa_tuned: bool
+    cpuset: cpus.Cpus | None
+    pins: collections.abc.Mapping[Thread, cpus.Cpus | None]
+
+
+def _parse(text: str) -> _Domain:
+    root = xml.etree.ElementTree.fromstring(text)  # noqa: S314
+    metadata = root.find(f'metadata/{{{NAMESPACE}}}affinity')
+    vcpu = root.find('vcpu[@cpuset]')
+    return _Domain(
+        pinned=metadata is not None,
+        node=None if metadata is None else int(metadata.get('node', -1)),
+        numa_tuned=root.find('numatune') is not None,
+        cpuset=None if vcpu is None else cpus.parse(vcpu.get('cpuset', '')),
+        pins=_parse_threads(root),
+    )
+
+
+def _is_pinned_by_nova(
+    server: libvirt_servers.Server, domain: _Domain
+) -> bool:
+    # Nova defines a NUMA topology if it pins vCPUs, which suffices; the other
+    # conditions additionally protect servers with dedicated CPUs
+    return (
+        server.pinned_by_nova
+        or domain.numa_tuned
+        or server.extra_specs.get(_POLICY, 'shared') != 'shared'
+    )
 
 
 def _parse_threads(
@@ -175,7 +230,8 @@ def _parse_threads(
 ) -> dict[Thread, cpus.Cpus | None]:
     """Return the CPUs of each thread, None for one that is not pinned."""
     numbers = [
-        int(one.get('id', 0)) for one in root.iterfind('iothreadids/iothread')
+        int(thread.get('id', 0))
+        for thread in root.iterfind('iothreadids/iothread')
     ] or range(1, 1 + int(root.findtext('iothreads') or 0))
     threads = [
         *(

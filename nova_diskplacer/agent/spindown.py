@@ -97,47 +97,59 @@ class Spindown:
 
         :raises OSError: the disk root cannot be read or written to.
         """
+        requests = self._request(sample)
+        ends = time.monotonic() + _TIMEOUT
+        models = {disk.uuid: disk.model for disk in sample.prepared_disks}
+        disks = {}
+        for uuid, (probe, number) in requests.items():
+            asleep = self._answer(uuid, probe, number, ends)
+            before = self.disks.get(uuid)
+            if asleep is None:
+                if before:
+                    disks[uuid] = dataclasses.replace(before, now=False)
+            elif uuid in self._set:
+                power = self._power.get(models.get(uuid, ''))
+                disks[uuid] = count(before, asleep, time.monotonic(), power)
+        self._log.clear_except(sample.devices)
+        self.disks = disks
+
+    def _request(
+        self, sample: types.Sample
+    ) -> dict[str, tuple[probes.Probe[bool], int]]:
+        """Begin to ask the disks; returns the probe and request of each."""
         marked = standby.marked(self._disk_root)
-        asked = {}
+        requests = {}
         for uuid, device in sample.devices.items():
             if device.rotational and (self._code or uuid in marked):
                 probe = self._probes.setdefault(
                     (uuid, device.name),
                     probes.Probe(functools.partial(self._check, device)),
                 )
-                asked[uuid] = probe, probe.request()
-        ends = time.monotonic() + _TIMEOUT
-        models = {disk.uuid: disk.model for disk in sample.prepared_disks}
-        found = {}
-        for uuid, (probe, number) in asked.items():
-            error: Exception | None = None
-            try:
-                if not probe.wait(number, ends - time.monotonic()):
-                    # it hangs or spins up
-                    if uuid in self.disks:
-                        found[uuid] = dataclasses.replace(
-                            self.disks[uuid], now=False
-                        )
-                    continue
-            except (exception.DiskPlacerError, OSError) as raised:
-                error = raised
-            if error is None:
-                self._log.clear(uuid)
-            else:
-                self._log.log(
-                    uuid, 'Disk %s has no standby timeout: %s', uuid, error
-                )
-                if self._code and uuid not in self._set:
-                    standby.set_mark(self._path(uuid), False)
-            if uuid in self._set:
-                found[uuid] = count(
-                    self.disks.get(uuid),
-                    error is None and bool(probe.latest),
-                    time.monotonic(),
-                    self._power.get(models.get(uuid, '')),
-                )
-        self._log.clear_except(sample.devices)
-        self.disks = found
+                requests[uuid] = probe, probe.request()
+        return requests
+
+    def _answer(
+        self, uuid: str, probe: probes.Probe[bool], number: int, ends: float
+    ) -> bool | None:
+        """Wait for an answer; returns whether the disk is in standby.
+
+        :param number: the number of the request.
+        :param ends: when to stop waiting, by the monotonic clock.
+        :returns: None if there is no answer: the disk hangs or spins up. False
+            if it refuses.
+        """
+        try:
+            if not probe.wait(number, ends - time.monotonic()):
+                return None
+        except (exception.DiskPlacerError, OSError) as raised:
+            error = raised
+        else:
+            self._log.clear(uuid)
+            return bool(probe.latest)
+        self._log.log(uuid, 'Disk %s has no standby timeout: %s', uuid, error)
+        if self._code and uuid not in self._set:
+            standby.set_mark(self._path(uuid), False)
+        return False
 
     def _check(self, device: Device) -> bool:
         """Set or remove the timeout of a disk that is not in standby.
