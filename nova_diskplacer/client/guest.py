@@ -140,7 +140,7 @@ def _text(
     settings = config.settings(
         args.framework,
         **vdisks,
-        **config.advised(advice),
+        advice=advice,
         layout=args.layout,
         mount_root=args.mount_root,
         conf_dir=args.conf_dir,

@@ -72,24 +72,11 @@ LAUNCHER = (
     'sed -n \'1s/^#! *//p\' "$(command -v cloud-init)") "$@"'
 )
 
+_NO_ADVICE = catalogue.Guest()
+
 _PATH = re.compile(r'(/[A-Za-z0-9_+][A-Za-z0-9._+-]*)+')
 _OWNER = re.compile(r'[A-Za-z_][A-Za-z0-9._-]*(:[A-Za-z_][A-Za-z0-9._-]*)?')
 _OPTION = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.:=-]*')
-
-
-def advised(advice: catalogue.Guest) -> dict[str, typing.Any]:
-    """Return the arguments of ``settings`` that a profile advises."""
-    queue = {
-        'scheduler': advice.scheduler,
-        'read_ahead_kb': advice.read_ahead_kb,
-    }
-    return {
-        'filesystem': advice.filesystem or XFS,
-        'mount_options': advice.mount_options,
-        'queue': {
-            key: value for key, value in queue.items() if value is not None
-        },
-    }
 
 
 def settings(
@@ -98,10 +85,8 @@ def settings(
     volumes: tuple[str, ...] | None = None,
     count: int = 0,
     gib: int = 0,
+    advice: catalogue.Guest = _NO_ADVICE,
     layout: str = SEPARATE,
-    filesystem: str = XFS,
-    mount_options: tuple[str, ...] = (),
-    queue: collections.abc.Mapping[str, str | int] | None = None,
     mount_root: str = MOUNT_ROOT,
     conf_dir: str | None = None,
     owner: str | None = None,
@@ -113,50 +98,72 @@ def settings(
         volumes of the size.
     :param count: minimum number of blank volumes.
     :param gib: size of each blank volume in GiB.
+    :param advice: of the flavor's profile.
     :param layout: one of LAYOUTS.
-    :param mount_options: added to ``noatime`` and ``nofail``.
-    :param queue: values of files in ``/sys/block/*/queue``.
     :param conf_dir: directory of the framework's files, None for the default.
     :param owner: ``user`` or ``user:group`` of the directories, None for the
         default.
     :raises DiskPlacerError: a value is not allowed.
     """
-    for volume in volumes or ():
-        if not identity.is_uuid(volume):
-            raise exception.DiskPlacerError(f'volume {volume!r} is not a UUID')
     disks = count if volumes is None else len(volumes)
     if layout == STRIPE and disks < 2:
         raise exception.DiskPlacerError(
             f'layout {layout} takes two vdisks or more, not {disks}'
         )
     _check_path('mount root', mount_root)
-    for option in mount_options:
-        _check('mount option', option, _OPTION, 'letters, digits and _.:=-')
-    directories = []
-    for entry in frameworks.FRAMEWORKS[framework]:
-        directory, file = os.path.split(entry.file)
-        directory = conf_dir or directory
-        _check('owner', owner or entry.owner, _OWNER, 'USER or USER:GROUP')
-        _check_path('configuration directory', directory)
-        directories.append(
-            {
-                **dataclasses.asdict(entry),
-                'owner': owner or entry.owner,
-                'file': f'{directory}/{file}',
-            }
-        )
     return {
-        'volumes': None
-        if volumes is None
-        else sorted(volume[:SERIAL_LENGTH] for volume in volumes),
+        'volumes': None if volumes is None else _serials(volumes),
         'count': count,
         'bytes': gib * GIB,
         'layout': layout,
-        'filesystem': filesystem,
-        'options': ','.join(dict.fromkeys(_OPTIONS + mount_options)),
-        'queue': dict(queue or {}),
+        'filesystem': advice.filesystem or XFS,
+        'options': _mount_options(advice.mount_options),
+        'queue': _queue(advice),
         'root': mount_root,
-        'directories': directories,
+        'directories': [
+            _directory(entry, conf_dir, owner)
+            for entry in frameworks.FRAMEWORKS[framework]
+        ],
+    }
+
+
+def _serials(volumes: collections.abc.Iterable[str]) -> list[str]:
+    """Return the serials of the disks of volumes."""
+    volumes = list(volumes)
+    for volume in volumes:
+        if not identity.is_uuid(volume):
+            raise exception.DiskPlacerError(f'volume {volume!r} is not a UUID')
+    return sorted(volume[:SERIAL_LENGTH] for volume in volumes)
+
+
+def _queue(advice: catalogue.Guest) -> dict[str, str | int]:
+    """Return the values of files in ``/sys/block/*/queue``."""
+    files = {
+        'scheduler': advice.scheduler,
+        'read_ahead_kb': advice.read_ahead_kb,
+    }
+    return {name: value for name, value in files.items() if value is not None}
+
+
+def _mount_options(further: tuple[str, ...]) -> str:
+    for option in further:
+        _check('mount option', option, _OPTION, 'letters, digits and _.:=-')
+    return ','.join(dict.fromkeys(_OPTIONS + further))
+
+
+def _directory(
+    entry: frameworks.Directory, conf_dir: str | None, owner: str | None
+) -> dict[str, typing.Any]:
+    """Return the settings of one of a framework's files."""
+    owner = owner or entry.owner
+    directory, file = os.path.split(entry.file)
+    directory = conf_dir or directory
+    _check('owner', owner, _OWNER, 'USER or USER:GROUP')
+    _check_path('configuration directory', directory)
+    return {
+        **dataclasses.asdict(entry),
+        'owner': owner,
+        'file': f'{directory}/{file}',
     }
 
 

@@ -42,6 +42,6 @@ def for_flavor(
             request.guest,
             count=request.vdisks,
             gib=request.vdisk_gb,
-            **config.advised(advice),
+            advice=advice,
         )
     )

@@ -25,6 +25,7 @@ import yaml
 
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import frameworks
+from nova_diskplacer.profiles import catalogue
 
 CLOUD_INIT = shutil.which('cloud-init')
 
@@ -62,9 +63,9 @@ class SchemaTest(testtools.TestCase):
             self.assert_valid(
                 framework,
                 volumes=volumes,
-                filesystem='ext4',
-                mount_options=('inode64', 'data=ordered'),
-                queue={'scheduler': 'none', 'read_ahead_kb': 4096},
+                advice=catalogue.Guest(
+                    'ext4', ('inode64', 'data=ordered'), 'none', 4096
+                ),
                 mount_root='/srv/vdisks',
                 conf_dir='/opt/framework/conf',
                 owner='one:two',

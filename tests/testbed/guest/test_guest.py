@@ -31,6 +31,7 @@ from nova_diskplacer.guest import config
 from nova_diskplacer.guest import stripe
 from nova_diskplacer.guest import system
 from nova_diskplacer.guest import vendor_data
+from nova_diskplacer.profiles import catalogue
 from tests.testbed import guest
 from tests.testbed import udev
 
@@ -381,7 +382,9 @@ class ScriptTestCase(GuestTestCase):
         server.write_text('a=1\nlog.dirs=/tmp/kafka-logs\n')
         for framework in ('spark', 'kafka', 'cassandra'):
             wanted = self.settings(
-                framework, filesystem='ext4', owner='root:root'
+                framework,
+                advice=catalogue.Guest('ext4'),
+                owner='root:root',
             )
             self.execute(wanted)
         self.assert_served('ext4')
@@ -427,7 +430,7 @@ class ScriptTestCase(GuestTestCase):
         status, said = self.execute(
             self.settings(
                 'hadoop',
-                queue={'scheduler': 'none', 'read_ahead_kb': 512},
+                advice=catalogue.Guest(scheduler='none', read_ahead_kb=512),
                 owner='absent',
             ),
             check=False,

@@ -27,6 +27,7 @@ from oslotest import base
 from nova_diskplacer import exception
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import frameworks
+from nova_diskplacer.profiles import catalogue
 
 FOUR = {'count': 4, 'gib': 100}
 VOLUME = '53d1f9d2-0c4e-4a52-9a4f-3f0f6f1f7a10'
@@ -58,7 +59,10 @@ class SettingsTest(base.BaseTestCase):
             self.refused('mount root', repr(path), mount_root=path)
             self.refused('configuration directory', path, conf_dir=path)
         self.refused("owner 'a:b:c'", 'USER or USER:GROUP', owner='a:b:c')
-        self.refused("mount option 'a b'", mount_options=('a b',))
+        self.refused(
+            "mount option 'a b'",
+            advice=catalogue.Guest(mount_options=('a b',)),
+        )
         self.refused("volume '53'", 'UUID', volumes=('53',))
 
     def test_directories(self):
@@ -95,7 +99,10 @@ class SettingsTest(base.BaseTestCase):
         self.assertEqual(['53d1f9d2-0c4e-4a52-9'], found['volumes'])
 
     def test_mount_options(self):
-        found = config.settings('plain', mount_options=('noatime', 'inode64'))
+        found = config.settings(
+            'plain',
+            advice=catalogue.Guest(mount_options=('noatime', 'inode64')),
+        )
         self.assertEqual('noatime,nofail,inode64', found['options'])
 
 
@@ -143,7 +150,7 @@ class ScriptTest(base.BaseTestCase):
         PATHS,
         WORDS,
         st.lists(WORDS),
-        st.dictionaries(WORDS, st.integers() | st.text()),
+        st.tuples(st.none() | st.text(), st.none() | st.integers()),
     )
     def test_any_settings_arrive(
         self, framework, volumes, root, conf_dir, owner, options, queue
@@ -152,8 +159,7 @@ class ScriptTest(base.BaseTestCase):
             wanted = config.settings(
                 framework,
                 volumes=None if volumes is None else tuple(volumes),
-                mount_options=tuple(options),
-                queue=queue,
+                advice=catalogue.Guest(None, tuple(options), *queue),
                 mount_root=root,
                 conf_dir=conf_dir,
                 owner=owner,

@@ -81,9 +81,7 @@ class ForFlavorTest(base.BaseTestCase):
                     'kafka',
                     count=4,
                     gib=50,
-                    filesystem='ext4',
-                    mount_options=('nodiratime',),
-                    queue={'scheduler': 'none'},
+                    advice=catalogue.Guest('ext4', ('nodiratime',), 'none'),
                 ),
                 self.answer(guest='kafka', profile=name, vdisk_gb='50'),
             )
