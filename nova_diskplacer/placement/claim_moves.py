@@ -85,45 +85,32 @@ def follow(
     """
     refusal = ''
     for _ in range(_ATTEMPTS):
-        generations = {
-            uuid: client.inventories(uuid)[0] for uuid in (source, target)
-        }
-        disks = {uuid: read_disk(uuid) for uuid in (source, target)}
-        claims = {
-            uuid: client.provider_allocations(uuid)
-            for uuid in (source, target)
-        }
+        old = _read(client, source, read_disk)
+        new = _read(client, target, read_disk)
         allocations = client.allocations(server)
         part = part_to_move(
-            claims[source].get(server, {}),
-            _held_gb(disks[source], server),
-            claims[target].get(server, {}),
-            _held_gb(disks[target], server),
+            old.claims.get(server, {}),
+            _held_gb(old.disk, server),
+            new.claims.get(server, {}),
+            _held_gb(new.disk, server),
             leaving_gb,
         )
         if not part:
             # or the answer to an attempt was lost
             return
         after = moved(allocations, source, target, part)
-        figures = {
-            uuid: inventory.compute_figures(
-                # a claim that comes back to a disk that is drained fits
-                dataclasses.replace(disks[uuid], draining=False)
-                if uuid == target
-                else disks[uuid],
-                _with(claims[uuid], server, after.resources.get(uuid)),
-            )
-            for uuid in (source, target)
-        }
-        _check_fits(target, figures[target])
+        left = old.figures(server, after.resources.get(source))
+        # a claim that comes back to a disk that is drained fits
+        usable = dataclasses.replace(new.disk, draining=False)
+        filled = dataclasses.replace(new, disk=usable).figures(
+            server, after.resources.get(target)
+        )
+        _check_fits(target, filled)
         try:
             client.reshape(
                 {
-                    uuid: (
-                        generations[uuid],
-                        inventory.inventories(figures[uuid]),
-                    )
-                    for uuid in (source, target)
+                    source: (old.generation, inventory.inventories(left)),
+                    target: (new.generation, inventory.inventories(filled)),
                 },
                 server,
                 after,
@@ -136,6 +123,39 @@ def follow(
         f'Placement refused {_ATTEMPTS} times to move the claim of server '
         f'{server} from disk {source} to {target}: {refusal}'
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class _State:
+    """A disk, and its provider in Placement: generation and claims."""
+
+    generation: int
+    disk: discover.Disk
+    claims: dict[str, Resources]
+
+    def figures(
+        self, server: str, claim: Resources | None
+    ) -> inventory.DiskFigures:
+        """Return the figures with another claim of a server, or without."""
+        claims = {
+            uuid: other
+            for uuid, other in self.claims.items()
+            if uuid != server
+        }
+        if claim:
+            claims[server] = claim
+        return inventory.compute_figures(self.disk, claims)
+
+
+def _read(
+    client: PlacementClient,
+    uuid: str,
+    read_disk: collections.abc.Callable[[str], discover.Disk],
+) -> _State:
+    # the generation comes first: a change after it is a conflict
+    generation = client.inventories(uuid)[0]
+    disk = read_disk(uuid)
+    return _State(generation, disk, client.provider_allocations(uuid))
 
 
 def moved(
@@ -160,13 +180,6 @@ def moved(
 
 def _held_gb(disk: discover.Disk, server: str) -> int:
     return -ledger.unfilled_gb(disk, server, 0)
-
-
-def _with(
-    claims: dict[str, Resources], server: str, claim: Resources | None
-) -> dict[str, Resources]:
-    others = {uuid: claim for uuid, claim in claims.items() if uuid != server}
-    return {**others, server: claim} if claim else others
 
 
 def _check_fits(uuid: str, figures: inventory.DiskFigures) -> None:
