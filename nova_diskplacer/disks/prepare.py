@@ -57,31 +57,21 @@ def prepare(
         disk_root = os.path.realpath(disk_root)
         target = os.path.realpath(target)
         status = os.stat(target)
-        mode = status.st_mode
+        is_device = stat.S_ISBLK(status.st_mode)
         os.makedirs(disk_root, mode=0o755, exist_ok=True)
-        if stat.S_ISBLK(mode):
+        if is_device:
             stack.enter_context(_sole(target, status.st_rdev))
-        if stat.S_ISBLK(mode) and wipe:
-            lvm_prepare.release(disk_root, target)
-        if stat.S_ISBLK(mode) and lvm_options:
+            if wipe:
+                lvm_prepare.release(disk_root, target)
+        else:
+            _require_directory(target, status.st_mode, wipe, lvm_options)
+        if lvm_options:
             uuid = lvm_prepare.prepare(
                 disk_root, target, medium, mbps, wipe, lvm_options
             )
-        elif lvm_options:
-            raise exception.DiskError(
-                f'{target} is no block device: LVM needs one'
-            )
-        elif stat.S_ISBLK(mode):
+        elif is_device:
             uuid = _prepare_device(disk_root, target, medium, wipe, fstab)
             _write_identity(os.path.join(disk_root, uuid), uuid, medium, mbps)
-        elif not stat.S_ISDIR(mode):
-            raise exception.DiskError(
-                f'{target} is neither a block device nor a directory'
-            )
-        elif wipe:
-            raise exception.DiskError(
-                f'{target} is a directory; only devices can be wiped'
-            )
         else:
             uuid = _check_directory(disk_root, target)
             _write_identity(target, uuid, medium, mbps)
@@ -125,6 +115,30 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
             commands.run('umount', path, attempts=commands.DEVICE_ATTEMPTS)
         fstab_.remove(fstab, path)
         os.rmdir(path)
+
+
+def _require_directory(
+    target: str,
+    mode: int,
+    wipe: bool,
+    lvm_options: lvm_prepare.Options | None,
+) -> None:
+    """Refuse what is no directory, and what takes a device.
+
+    :param mode: type and permissions, as of ``os.stat``.
+    """
+    if lvm_options:
+        raise exception.DiskError(
+            f'{target} is no block device: LVM needs one'
+        )
+    if not stat.S_ISDIR(mode):
+        raise exception.DiskError(
+            f'{target} is neither a block device nor a directory'
+        )
+    if wipe:
+        raise exception.DiskError(
+            f'{target} is a directory; only devices can be wiped'
+        )
 
 
 def _sole(device: str, number: int) -> contextlib.AbstractContextManager[None]:

@@ -28,6 +28,7 @@ that before the move, ``new`` the one after it: UUIDs of the disks of all legs,
 with commas between them.
 """
 
+import collections
 import os
 import re
 
@@ -235,20 +236,22 @@ def settle_legs(new: Location, name: str, old: Location) -> None:
     :func:`interrupted_move`.
     """
     stripes.legs(new, name, 0)
-    moved, places = _moved(old, new), naming.pieces(new)
+    moved = _moved(old, new)
     (_, (source, _), (target, _)), *_ = moved
+    legs: dict[str, list[str]] = collections.defaultdict(list)
+    for uuid, suffix in naming.pieces(new):
+        legs[uuid].append(name + suffix)
     leaving = [name + suffix for _, (_, suffix), _ in moved]
-    coming = [name + suffix for _, _, (_, suffix) in moved]
-    disks = {source, *new}
-    for uuid in sorted(disks, key=lambda uuid: uuid == target):
+    with group_changes.changing(source) as group:
+        _mark_left(group, leaving)
+        _settle(group, legs[source], new)
+    for uuid in sorted(legs.keys() - {source, target}):
         with group_changes.changing(uuid) as group:
-            if uuid == source:
-                _mark_left(group, leaving)
-            legs = [name + suffix for disk, suffix in places if disk == uuid]
-            if uuid == target:
-                _settle(group, [leg for leg in legs if leg not in coming], new)
-                legs = coming
-            _settle(group, legs, new)
+            _settle(group, legs[uuid], new)
+    coming = [name + suffix for _, _, (_, suffix) in moved]
+    with group_changes.changing(target) as group:
+        _settle(group, [leg for leg in legs[target] if leg not in coming], new)
+        _settle(group, coming, new)
 
 
 def _mark_left(group: report.Group, names: list[str]) -> None:
