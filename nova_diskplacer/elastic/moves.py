@@ -24,6 +24,7 @@ from nova_diskplacer.elastic import inputs
 from nova_diskplacer.elastic import paths
 from nova_diskplacer.elastic import settings as settings_
 from nova_diskplacer.elastic import targets
+from nova_diskplacer.elastic import verdicts
 
 MB = 10**6
 
@@ -87,52 +88,66 @@ class Plan:
 def plan(
     uuid: str,
     vdisk: inputs.ElasticVDisk,
-    widths: collections.abc.Sequence[int],
+    verdict: verdicts.Verdict,
     disks: collections.abc.Mapping[str, inputs.Disk],
     others: collections.abc.Mapping[str, float],
     settings: settings_.Settings,
-    forced: bool,
-    why: str,
 ) -> Plan:
-    """Plan the move of a vdisk to the first possible one of some widths.
+    """Plan the move of a vdisk to the first possible width of a verdict.
 
-    A step reads one disk and writes to another: the slower one bounds its
-    rate.
-
-    :param widths: at least one, the best first.
+    :param verdict: has at least one width.
     :param others: the utilization of each disk by others than the vdisk.
     :returns: the move, or the reason against the best width.
     """
-    tried = []
-    for width in widths:
+    reasons = []
+    for width in verdict.widths:
         choice = targets.choose(
             vdisk, width, disks, others, settings.target_pressure
         )
         if not choice.path:
-            tried.append(choice.reason)
+            reasons.append(choice.reason)
             continue
-        steps = [
-            old.step_to(new) for old, new in itertools.pairwise(choice.path)
-        ]
-        used = {disk for step in steps for disk in (step.source, step.target)}
-        unknown = sorted(disk for disk in used if not disks[disk].mbps)
-        if unknown:
-            tried.append(f'the throughput of {", ".join(unknown)} is unknown')
+        try:
+            gb, seconds = _copying(choice.path, vdisk.leg_gb, disks, settings)
+        except ValueError as error:
+            reasons.append(str(error))
             continue
-        size_gb = sum(len(step.legs) for step in steps) * vdisk.leg_gb
-        seconds = sum(
-            step_seconds(step, vdisk.leg_gb, disks, settings) for step in steps
+        forced = verdict.kind == verdicts.FORCED
+        return Plan(
+            Move(uuid, choice.path, gb * GIB, seconds, forced, verdict.why)
         )
-        if seconds > settings.max_move_time:
-            tried.append(
-                f'to copy {size_gb} GiB takes {seconds:.0f} s, '
-                '[diskplacer_elastic] max_move_time='
-                f'{settings.max_move_time:g}'
-            )
-            continue
-        size_bytes = size_gb * GIB
-        return Plan(Move(uuid, choice.path, size_bytes, seconds, forced, why))
-    return Plan(reason=tried[0])
+    return Plan(reason=reasons[0])
+
+
+def _copying(
+    path: paths.Path,
+    leg_gb: int,
+    disks: collections.abc.Mapping[str, inputs.Disk],
+    settings: settings_.Settings,
+) -> tuple[int, float]:
+    """Return the GiB that a path copies, and the seconds that takes.
+
+    A step reads one disk and writes to another: the slower one bounds its
+    rate.
+
+    :raises ValueError: the rate is unknown, or it takes too long.
+    """
+    steps = [old.step_to(new) for old, new in itertools.pairwise(path)]
+    used = {disk for step in steps for disk in (step.source, step.target)}
+    unknown = sorted(disk for disk in used if not disks[disk].mbps)
+    if unknown:
+        raise ValueError(f'the throughput of {", ".join(unknown)} is unknown')
+    size_gb = sum(len(step.legs) for step in steps) * leg_gb
+    seconds = sum(
+        step_seconds(step, leg_gb, disks, settings) for step in steps
+    )
+    if seconds > settings.max_move_time:
+        raise ValueError(
+            f'to copy {size_gb} GiB takes {seconds:.0f} s, '
+            '[diskplacer_elastic] max_move_time='
+            f'{settings.max_move_time:g}'
+        )
+    return size_gb, seconds
 
 
 def step_seconds(

@@ -140,7 +140,7 @@ def _first(
 ) -> moves.Move | None:
     """Return the first possible move.
 
-    The verdicts on vdisks that cannot be moved are replaced in ``found``.
+    The verdicts on vdisks that cannot be moved are replaced in ``by_vdisk``.
     """
     wanting = [uuid for uuid, verdict in by_vdisk.items() if verdict.widths]
     for uuid in sorted(
@@ -151,12 +151,10 @@ def _first(
         plan = moves.plan(
             uuid,
             host.vdisks[uuid],
-            verdict.widths,
+            verdict,
             host.disks,
             means.others(uuid),
             settings,
-            forced=verdict.kind == verdicts.FORCED,
-            why=verdict.why,
         )
         if plan.move:
             return plan.move

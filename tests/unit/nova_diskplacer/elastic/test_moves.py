@@ -15,6 +15,7 @@ import testtools
 from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import moves
+from nova_diskplacer.elastic import verdicts
 from tests.unit.nova_diskplacer.elastic import hosts
 
 
@@ -22,12 +23,10 @@ def plan(vdisk, widths, disks, settings=hosts.QUICK, others=None):
     return moves.plan(
         'v',
         vdisk,
-        widths,
+        verdicts.Verdict(None, 'because', widths, verdicts.WIDEN),
         disks,
         dict.fromkeys(disks, 0.0) if others is None else others,
         settings,
-        forced=False,
-        why='because',
     )
 
 
