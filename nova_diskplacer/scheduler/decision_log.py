@@ -126,11 +126,9 @@ def log_rejections(
     at_home = np.array([id(host) in possible for host in rejected])
     reasons[at_home & (rows < 0)] = Reason.NO_REPORT
     judged = np.flatnonzero(at_home & (rows >= 0))
-    reported = cache.free_capacity(rows[judged], include_pending=False)
-    free = reported
-    if include_pending:
-        free = cache.free_capacity(rows[judged])
-    reasons[judged] = rejections.of_rejected(plan, free, reported)
+    reasons[judged], reported = _reasons(
+        plan, cache, rows[judged], include_pending
+    )
     LOG.debug(
         '%d of %d hosts are rejected for server %s: %s',
         len(rejected),
@@ -164,12 +162,26 @@ def log_skip(
     """Log why a host is not tried that the filter has passed."""
     if not is_enabled():
         return
-    reported = cache.free_capacity(np.array([row]), include_pending=False)
-    free = cache.free_capacity(np.array([row]))
-    (reason,) = rejections.of_rejected(plan, free, reported).tolist()
+    (reason,), reported = _reasons(plan, cache, np.array([row]))
     LOG.debug(
         'Host %s is skipped for server %s by current figures: %s',
         host.host,
         server_id,
-        rejections.describe(plan, reported, Reason(reason)),
+        rejections.describe(plan, reported, Reason(int(reason))),
     )
+
+
+def _reasons(
+    plan: DiskPlan,
+    cache: HostDiskCache,
+    rows: base.Ints,
+    include_pending: bool = True,
+) -> tuple[base.Ints, FreeCapacity]:
+    """Return the reason against each host, (H,), and what is reported free.
+
+    :param rows: the hosts' rows in the cache, (H,).
+    :param include_pending: whether pending choices count as used.
+    """
+    reported = cache.free_capacity(rows, include_pending=False)
+    free = cache.free_capacity(rows) if include_pending else reported
+    return rejections.of_rejected(plan, free, reported), reported
