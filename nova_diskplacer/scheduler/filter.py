@@ -25,6 +25,7 @@ request without vdisks and without bound ones passes untouched.
 """
 
 import dataclasses
+import operator
 import typing
 
 import numpy as np
@@ -120,7 +121,7 @@ def _place(
     # servers of a multi-create
     only_alternates = state.last_run is not None and state.last_run.is_claimed
     allowed, plan = disk_request.for_request(hosts, spec, request, cache)
-    rows = cache.rows(host.uuid for host in allowed)
+    rows = cache.rows(map(operator.attrgetter('uuid'), allowed))
     fresh = np.flatnonzero(rows >= 0)
     rows, reporting = rows[fresh], [allowed[at] for at in fresh.tolist()]
     alignment = None

@@ -236,7 +236,7 @@ class HostDiskCache:
             figures = self._figures[: len(_REPORTED)].take(rows, axis=1)
             if include_pending:
                 self._count_pending(figures, rows)
-            disks = [self._disks[row] for row in rows.tolist()]
+            disks = list(map(self._disks.__getitem__, rows.tolist()))
             cache_mode = self._cache_mode.take(rows)
         total_gb, reserved_gb, used_gb, total_mbps, used_mbps = figures[:5]
         committed = used_gb

@@ -143,16 +143,21 @@ def _share(committed: float, hosts: list[typing.Any]) -> base.Floats:
     group = conf.CONF.diskplacer_scheduler
     options = {name: getattr(group, name) for name in _OPTIONS}
     share = np.full(len(hosts), share_between(committed, *options.values()))
-    for index, host in enumerate(hosts):
-        if any(
-            not options.keys().isdisjoint(aggregate.metadata)
-            for aggregate in host.aggregates
-        ):
-            of_host = [
-                utils.get_weight_multiplier(host, name, value)
-                for name, value in options.items()
-            ]
-            share[index] = share_between(committed, *of_host)
+    # many hosts are in the same aggregates
+    has_own: dict[int, bool] = {}
+    for index, aggregates in enumerate([host.aggregates for host in hosts]):
+        for aggregate in aggregates:
+            key = id(aggregate)
+            if key not in has_own:
+                has_own[key] = not options.keys().isdisjoint(
+                    aggregate.metadata
+                )
+            if has_own[key]:
+                of_host = [
+                    utils.get_weight_multiplier(hosts[index], name, value)
+                    for name, value in options.items()
+                ]
+                share[index] = share_between(committed, *of_host)
     return share
 
 
