@@ -12,7 +12,7 @@
 
 """Measures servers, and reproduces the measurements of papers.
 
-No service needs this package: an extra installs what it needs, and entry
+No service needs this package: an extra installs its requirements, and entry
 points of the group ``nova_diskplacer.cmd.manage`` add its commands to
 ``diskplacer-manage``.
 """

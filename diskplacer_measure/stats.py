@@ -21,7 +21,7 @@ Values = collections.abc.Sequence[float]
 
 
 class Interval(typing.NamedTuple):
-    """A mean, and how far to each side its confidence interval goes."""
+    """A mean, and half of the width of its confidence interval."""
 
     mean: float
     half: float
@@ -44,7 +44,7 @@ class Spread(typing.NamedTuple):
 
 
 def spread(values: Values) -> Spread:
-    """Return the median and the ends of what was measured.
+    """Return the median and the ends of measured values.
 
     :raises ValueError: there are no values.
     """
@@ -52,7 +52,7 @@ def spread(values: Values) -> Spread:
 
 
 def within(t: float, df: int) -> float:
-    """Return how probably Student's t lies between ``-t`` and ``t``.
+    """Return the probability that Student's t is between ``-t`` and ``t``.
 
     The finite sums for whole degrees of freedom: Abramowitz and Stegun,
     Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
@@ -96,7 +96,7 @@ def student_t(confidence: float, df: int) -> float:
 def interval(values: Values, confidence: float = 0.95) -> Interval:
     """Return the mean of a normal variable by Student's t.
 
-    :raises ValueError: fewer than two values, which tell of no spread.
+    :raises ValueError: fewer than two values, which have no spread.
     """
     if len(values) < 2:
         raise ValueError(f'{len(values)} values: must be at least 2')

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""diskplacer-manage sizing: what the running time of a load depends on."""
+"""diskplacer-manage sizing: causes of the running time of a load."""
 
 import argparse
 import collections.abc
@@ -232,7 +232,7 @@ def _advise(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 
 def _progress(noun: str, total: int) -> collections.abc.Callable[[int], None]:
-    """Return a function that writes how much is done to a terminal."""
+    """Return a function that writes progress to a terminal."""
 
     def write(done: int) -> None:
         if sys.stderr.isatty():

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""diskplacer-manage sizing collect: counts what a server does under a load."""
+"""diskplacer-manage sizing collect: counters of a server under a load."""
 
 import argparse
 import contextlib

@@ -29,7 +29,7 @@ _WIDTH = 79
 # From here on the client has hardly time to wait for the store.
 _BUSY_CLIENT = 0.8
 
-# Three digits would hide the unit of what is more.
+# Three digits would hide the unit of larger values.
 _MANY = 1000
 
 _UNITS = (
@@ -52,7 +52,7 @@ def seconds(value: float) -> str:
 
 
 def print_load(about: postgresql.Description, result: load.Result) -> None:
-    """Print how long operations took."""
+    """Print the latencies of operations."""
     print(
         f'{about.store}, {about.records} records, '
         f'{about.data_bytes / advice.GIB:.2f} GiB'

@@ -12,8 +12,8 @@
 
 """The claims of P0 that a sweep can judge.
 
-Where the paper gives a figure, it stands beside ours; what is judged is the
-direction, and the figure only where the rule has it.
+A figure of the paper stands beside ours. The rule judges the direction, and
+the figure only where the rule has it.
 """
 
 import functools

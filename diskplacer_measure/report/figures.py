@@ -26,8 +26,7 @@ from diskplacer_measure.sweep import cells
 from diskplacer_measure.sweep import labels
 from diskplacer_measure.sweep import rules
 
-# What tells series apart, with the texts of the settings that are named only
-# where they differ.
+# The texts of the settings that label a series, where they differ.
 _SETTINGS = {
     'depth': '{} in flight',
     'guest_scheduler': '{} in the server',
@@ -83,7 +82,7 @@ class Panel:
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """Panels of the same kind; ``name`` is what claims refer to."""
+    """Panels of the same kind; claims refer to ``name``."""
 
     name: str
     title: str
@@ -240,7 +239,7 @@ def _series(
 
 
 def _label(cell: cells.Cell, others: list[cells.Cell]) -> str:
-    """Return what a series is, with the settings that tell it apart."""
+    """Return the label of a series, with the settings that differ."""
     parts = [labels.place(cell, numbered=False)]
     for name, text in _SETTINGS.items():
         value = getattr(cell, name)

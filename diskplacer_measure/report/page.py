@@ -170,7 +170,7 @@ def _figure(
 def _rows(
     panels: collections.abc.Iterable[figures.Panel],
 ) -> list[list[figures.Panel]]:
-    """Return panels by what they show, which have the same axis."""
+    """Return panels by metric and row, which have the same axis."""
     rows: dict[tuple[str, str], list[figures.Panel]] = {}
     for panel in panels:
         rows.setdefault((panel.metric.name, panel.row), []).append(panel)
@@ -291,7 +291,7 @@ def _claim(judged: judging.Judged) -> str:
 
 
 def check_text(check: rules.Check) -> str:
-    """Return a figure with its interval, and what the claim allows."""
+    """Return a figure with its interval, and the range of the claim."""
     low, high = check.allowed
     if high == math.inf:
         allowed = f'{low:g} or more'

@@ -43,7 +43,7 @@ class Advice:
     """Advice on memory; ``text`` gives the reason and its source.
 
     The right size is between ``least_bytes`` and ``most_bytes``; each is None
-    if the figures do not tell.
+    if it is not known.
     """
 
     enough: bool

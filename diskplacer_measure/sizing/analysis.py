@@ -60,9 +60,9 @@ WARNING = (
 class Alone:
     """P1's regression on one counter, for one size of the data.
 
-    ``data_gib`` is None if the loads did not tell it. ``share`` is the slope
+    ``data_gib`` is None if the loads did not print it. ``share`` is the slope
     by the mean time of an operation, as P1 has it, None if the number of
-    operations is not known. ``fit`` is None if ``problem`` says why.
+    operations is not known. Without a ``fit``, ``problem`` is the reason.
     """
 
     data_gib: float | None
@@ -76,8 +76,8 @@ class Alone:
 class Experiment:
     """The cost of migrations of one server under one load.
 
-    ``share`` is the cost by the mean time of an operation. ``cost`` is None if
-    ``problem`` says why.
+    ``share`` is the cost by the mean time of an operation. Without
+    a ``cost``, ``problem`` is the reason.
     """
 
     server: str
@@ -298,10 +298,10 @@ def _sizes(
 
 
 def _data(sample: samples.Sample) -> int:
-    """Return what is the same for runs on the same data.
+    """Return a number that is the same for runs on the same data.
 
-    Updates make the table grow, but not the number of its records; 0 if the
-    load did not tell it.
+    It is the number of records, which updates leave as it is; 0 if the load
+    did not print it.
     """
     records = sample.load.get('records')
     return records if isinstance(records, int) else 0

@@ -144,7 +144,7 @@ def parse(
     """Return a reading of libvirt's statistics.
 
     :param migrations: those of the vCPUs' threads, or the reason without.
-    :raises SizingError: libvirt does not tell the size of the server.
+    :raises SizingError: libvirt does not report the size of the server.
     """
     guest = guest_counters.parse(stats)
     vcpus, memory = stats.get('vcpu.current'), guest.resources.memory_bytes

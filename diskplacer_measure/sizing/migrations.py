@@ -12,11 +12,11 @@
 
 """The cost of CPU migrations, by runs with pinned and with floating vCPUs.
 
-A regression cannot tell. Migrations that cost nothing come at some rate, and a
-run that takes longer for any reason has more of them: with P1's design
+A regression cannot show it. Migrations that cost nothing come at some rate,
+and a run that takes longer for any reason has more of them: with P1's design
 (§III-B) that alone gives R² of 0.86 to 0.91, and a slope. So each block of
 runs has one with pinned vCPUs and one with floating ones, in random order, and
-all else is the same: pinning caused what differs.
+all else is the same: pinning caused the difference.
 """
 
 import collections.abc
@@ -65,12 +65,12 @@ class Estimate:
 class Cost:
     """The cost of migrations.
 
-    ``seconds`` and ``migrations`` are what a floating run has more than a
+    ``seconds`` and ``migrations`` are the differences of a floating run to a
     pinned one, with 95 % intervals; ``seconds_99`` has the one of 99 %.
     ``each`` is their quotient, the seconds that a migration takes, with a 95 %
     interval by Fieller's theorem; None if the migrations of both kinds of runs
-    are not told apart. ``verdict`` is COSTS or SAVES only if the 99 % interval
-    of the time excludes 0.
+    do not differ significantly. ``verdict`` is COSTS or SAVES only if the 99 %
+    interval of the time excludes 0.
     """
 
     blocks: int
@@ -82,7 +82,7 @@ class Cost:
 
 
 def cost(blocks: collections.abc.Sequence[Block]) -> Cost:
-    """Return what migrations cost, from blocks of two runs.
+    """Return the cost of migrations, from blocks of two runs.
 
     :raises SizingError: there are fewer than three blocks.
     """
@@ -130,10 +130,10 @@ def fieller(values: stats.Values, others: stats.Values) -> tuple[float, float]:
 
     Fieller's theorem (Journal of the Royal Statistical Society B 16, 1954, p.
     175) for pairs of normal variables: the quotients q for which the mean of
-    ``values - q * others`` is not told apart from 0 by Student's t.
+    ``values - q * others`` does not differ significantly from 0.
 
-    :raises ValueError: the mean of ``others`` is not told apart from 0, so
-        that the interval has no ends.
+    :raises ValueError: the mean of ``others`` does not differ significantly
+        from 0, so that the interval has no ends.
     """
     n = len(values)
     mean, other = math.fsum(values) / n, math.fsum(others) / n

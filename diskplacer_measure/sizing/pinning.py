@@ -12,8 +12,8 @@
 
 """Pins the vCPUs of a server for an experiment, and restores their CPUs.
 
-The original CPUs are saved before they are changed: what a killed process has
-left is restored by the next experiment on this host. A server that was started
+The original CPUs are saved before they are changed: after a kill the next
+experiment on this host restores them. A server that was started
 anew has the CPUs that Nova defines, so there is nothing to restore.
 """
 

@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Ordinary least squares: what of the running time goes with which counter.
+"""Ordinary least squares: regressions of running times on counters.
 
-A coefficient tells what goes together, not what causes what: P1 reads it as
+A coefficient shows a correlation, not a cause: P1 reads it as
 the cost of an event (§III-B), which takes ``migrations`` to know.
 """
 
@@ -70,7 +70,7 @@ class Fit:
 
     ``intercept`` is in seconds. ``condition`` is the condition number of the
     counters, each divided by its spread around its mean: 1 if they are
-    uncorrelated. ``problems`` say why not to rely on the fit.
+    uncorrelated. ``problems`` are reasons not to rely on the fit.
     """
 
     runs: int
@@ -125,7 +125,7 @@ def fit(
         * numpy.sqrt(unexplained / freedom * variances)
         / norms
     )
-    # what leaving the counter out would leave unexplained in addition
+    # the squares that would be unexplained, too, without the counter
     added = solution**2 / variances
     return Fit(
         runs=runs,

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Makes runs of a load, and counts what a server does meanwhile."""
+"""Makes runs of a load, and reads the counters of a server meanwhile."""
 
 import collections.abc
 import dataclasses
@@ -75,7 +75,7 @@ def next_block(made: collections.abc.Iterable[samples.Sample]) -> int:
 
 
 def make(run: Run, load: Load, read: Read) -> samples.Sample:
-    """Make a run, and return what was counted of the server.
+    """Make a run, and return it with the counters of the server.
 
     :raises DiskPlacerError: the load fails, or the server does not run all the
         time.
@@ -121,16 +121,16 @@ def execute(command: collections.abc.Sequence[str]) -> Done:
 
 
 def parse(text: str, seconds: float) -> Done:
-    """Return what a command did.
+    """Return the result of a command.
 
     If it printed a JSON object with a number ``seconds``, that is the running
     time, and the object is about the load.
 
-    :param seconds: how long the command took.
+    :param seconds: the running time of the command.
     """
     try:
         about = json.loads(text)
-        # the file of runs cannot hold what is not finite
+        # the file of runs cannot hold numbers that are not finite
         json.dumps(about, allow_nan=False)
         own = about['seconds']
     except (KeyError, TypeError, ValueError):

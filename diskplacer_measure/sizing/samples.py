@@ -29,14 +29,14 @@ FLOATING = 'floating'
 class Sample:
     """A run of a load, and the counters of a server meanwhile.
 
-    ``started`` is a time in ISO 8601, ``seconds`` the running time, which is
-    what ``load`` says of its operations alone if it says so. ``counters`` are
-    sums of the run, but for sizes in bytes, which are those at its end;
-    ``missing`` has the reason for each counter that this host has not.
+    ``started`` is a time in ISO 8601. ``seconds`` is the running time, that of
+    the operations alone if ``load`` has it. ``counters`` are sums of the run,
+    except sizes in bytes, which are those at its end; ``missing`` has the
+    reason for each counter that this host does not have.
 
     ``vcpus_are`` is PINNED or FLOATING, and ``block`` the number of the block
     of two runs, in an experiment on migrations; else '' and None. ``load`` is
-    what the load printed about itself, {} if nothing.
+    the description that the load printed, or {}.
     """
 
     started: str

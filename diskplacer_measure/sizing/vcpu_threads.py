@@ -30,7 +30,7 @@ _MIGRATIONS = re.compile(r'^se\.nr_migrations\s*:\s*(\d+)$', re.MULTILINE)
 
 
 def migrations(server: str, proc: str = '/proc') -> int:
-    """Return how often the kernel has moved the vCPUs to another CPU.
+    """Return the number of moves of the vCPUs to another CPU.
 
     The counts begin when the threads do.
 

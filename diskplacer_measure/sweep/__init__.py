@@ -12,7 +12,7 @@
 
 """Measurements of bare metal and servers.
 
-``cells`` and ``results`` define what is measured and its file. ``grid`` makes
+``cells`` defines what is measured, ``results`` its file. ``grid`` makes
 the cells, and ``plan`` their order and times. ``choose`` compares shapes and
 settings, ``model`` describes throughput by shape, and ``profile_changes``
 changes profiles. All but ``measure`` and ``results`` are pure functions.

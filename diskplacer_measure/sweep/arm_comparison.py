@@ -77,7 +77,7 @@ class Verdict:
     """The comparison of an arm with the best one.
 
     ``low`` and ``high`` are the ends of the 95 % confidence interval of
-    ``ratio``, what it gave by what the best gave. ``lowest`` is that ratio of
+    ``ratio``, its throughput by that of the best. ``lowest`` is that ratio of
     the worst arm.
     """
 

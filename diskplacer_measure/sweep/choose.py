@@ -14,8 +14,8 @@
 
 Candidates are compared under the loads that all of them were measured under:
 their score is the geometric mean of the throughput, so that each load counts
-the same. Repetitions are blocks, as what changes from one to the next changes
-for all. A candidate is excluded if it is shown to be behind the highest by
+the same. Repetitions are blocks: changes from one to the next affect all
+candidates. A candidate is excluded if it is shown to be behind the highest by
 more than 1 %, where noise is a share of the throughput, the same for all. As
 the highest is picked from the data, all pairs count as compared: their
 intervals hold at once with 95 %, after Bonferroni. So where nothing differs,

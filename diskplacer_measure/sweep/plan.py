@@ -108,8 +108,8 @@ class StepTimes:
     """The time that the steps of a boot took.
 
     ``boot`` are the seconds from the request for servers until the last one
-    ran its script, 0 on bare metal. ``fill_mbps`` (MB/s) is how fast the
-    measured space was filled, all servers together. ``overhead`` are the
+    ran its script, 0 on bare metal. ``fill_mbps`` (MB/s) is the rate at which
+    the measured space was filled, all servers together. ``overhead`` are the
     seconds that fio took beside moving data.
     """
 

@@ -53,8 +53,8 @@ class Header:
     ``id`` is a UUID, ``started`` a time of ISO 8601 in UTC. ``kernel``,
     ``fio``, ``qemu``, ``libvirt`` and ``nova`` are versions, '' if unknown.
     The threads of a cell move ``data_mib`` MiB together, in requests of
-    ``block_kib`` KiB, for ``seconds`` at most. ``emulated`` tells of servers
-    without KVM. Each cell of ``plan`` is measured ``repetitions`` times.
+    ``block_kib`` KiB, for ``seconds`` at most. With ``emulated``, servers have
+    no KVM. Each cell of ``plan`` is measured ``repetitions`` times.
     """
 
     version: int

@@ -12,9 +12,9 @@
 
 """Rules that judge a claim of a paper by the results of a sweep.
 
-A rule compares cells that are alike but for what the claim is about, in the
-same repetition, and asks for a ratio, or for a Jain index, in a range. The
-ranges are those of the page on papers and results: "more" is 1 % or more,
+A rule compares cells that differ only in the settings that the claim is about,
+in the same repetition, and asks for a ratio, or for a Jain index, in a range.
+The ranges are those of the page on papers and results: "more" is 1 % or more,
 "much more" 10 %, and less than 10 % to either side is "alike".
 """
 
@@ -71,7 +71,7 @@ NOT_LESS = Range(low=0.9)
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """A figure that a claim is about, and what the claim allows.
+    """A figure that a claim is about, and the range that the claim allows.
 
     The figure is a ratio of throughputs, or a Jain index, over ``cells``
     cells and ``repetitions`` repetitions: their mean, and the ends of its

@@ -26,8 +26,8 @@ class Latencies:
 
     ``quantiles`` has a time for each of ``QUANTILES`` as text, which that part
     of the operations did not exceed. ``below_1_ms`` and ``from_10_to_30_ms``
-    are the parts that P1 §III-A states: what memory answered, and what waited
-    for its hard disk.
+    are the parts that P1 §III-A states: answers from memory, and those that
+    waited for its hard disk.
     """
 
     operations: int

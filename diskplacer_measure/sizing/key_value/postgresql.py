@@ -13,9 +13,9 @@
 """The store that the load runs against: a table of PostgreSQL.
 
 Records are those of YCSB: a key and ten fields of 100 characters. PostgreSQL
-reads from the disk what its memory and the page cache do not hold, as
-Cassandra does in P1; a store that keeps all data in memory would not show what
-too little memory costs.
+reads data from the disk that neither its memory nor the page cache holds, as
+Cassandra does in P1; a store that keeps all data in memory would not show the
+cost of too little memory.
 """
 
 import collections.abc
@@ -26,7 +26,7 @@ import typing
 
 from diskplacer_measure.sizing import errors
 
-#: Bytes of a record, without what the store adds.
+#: Bytes of a record, without the overhead of the store.
 RECORD_BYTES = 1000
 
 _TABLE = 'diskplacer_key_value'
@@ -109,7 +109,7 @@ class Store:
             self._connection.execute(f'DROP TABLE IF EXISTS {_TABLE}')
 
     def describe(self) -> Description:
-        """Return what the load runs against.
+        """Describe the store.
 
         :raises SizingError: there is no table, or it is empty.
         """

@@ -32,13 +32,13 @@ class Claims:
     Nova can then place servers of the measured disk's medium on this host on
     the measured disk alone, and there only in the room that the run needs.
 
-    The schedulers know what a boot has freed only when the agent has reported
-    it. So there is room for two boots, if the disk has as much, and otherwise
-    each boot waits.
+    The schedulers know the freed space of a boot only when the agent has
+    reported it. So there is room for two boots, if the disk has as much, and
+    otherwise each boot waits.
 
     :param disk: the measured disk.
     :param need_gb: GiB that a boot needs on it, at most.
-    :param settle: seconds until schedulers know what was freed.
+    :param settle: seconds until schedulers know freed space.
     """
 
     def __init__(

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The measured disk: its queue, its vdisks, and what is cached of them."""
+"""The measured disk: its queue, its vdisks, and the cache of them."""
 
 import collections.abc
 import dataclasses
@@ -98,7 +98,7 @@ class MeasuredDisk:
             )
 
     def drop_caches(self) -> None:
-        """Drop what this host has cached of the disk's vdisks."""
+        """Drop this host's cache of the disk's vdisks."""
         disk = discover.inspect(self.disk_root, self.uuid)
         for vdisk in disk.vdisks:
             path = vdisk_path(disk, vdisk.name)

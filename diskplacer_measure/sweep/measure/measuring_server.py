@@ -18,18 +18,18 @@ from diskplacer_measure.sweep.measure import servers
 from diskplacer_measure.sweep.measure import workload
 from nova_diskplacer import exception
 
-# Seconds that the clock of a server may differ: it tells whole ones, and it is
+# Seconds that the clock of a server may differ: it has whole ones, and it is
 # read from its console later.
 _SKEW = 3.0
 _LINES_TO_SHOW = 10
 
 
 class MeasuringServer:
-    """A server, and what it has printed so far.
+    """A server, and its output so far.
 
     ``ready`` is None until it can measure. ``measured`` and ``failed`` (with
-    the reason) are by the cell's id. ``problem`` says why nothing of it
-    counts, '' if it does.
+    the reason) are by the cell's id. ``problem`` is the reason that nothing
+    of it counts, or ''.
 
     :param id_: the server's ID in Nova.
     :param token: marks its lines.
@@ -72,7 +72,11 @@ class MeasuringServer:
             self._check_clock(before, console.ready.now)
 
     def _check_clock(self, before: float, server_time: int) -> None:
-        """Compare the time that the server told since the look before."""
+        """Compare the clock of the server with that of the host.
+
+        :param before: time of the look before.
+        :param server_time: the time that the server has printed since.
+        """
         now = time.time()
         if not before - _SKEW <= server_time <= now + _SKEW:
             self.problem = (
@@ -86,7 +90,7 @@ class MeasuringServer:
         return '\n'.join(lines) or 'none'
 
     def has_answered(self, id_: str) -> bool:
-        """Return whether the server has told of a cell."""
+        """Return whether the server has printed the end of a cell."""
         return id_ in self.measured or id_ in self.failed
 
     def problem_of(self, id_: str, end: float) -> str:
@@ -99,7 +103,7 @@ class MeasuringServer:
         measured = self.measured.get(id_)
         if measured is None:
             return f'server {self.id} reported nothing'
-        # its clock tells whole seconds
+        # its clock has whole seconds
         if measured.began + measured.seconds > end + 1:
             return f'server {self.id} overran its time'
         return ''

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The result of a cell, from what its machines have measured."""
+"""The result of a cell, from the measurements of its machines."""
 
 import collections.abc
 import datetime
@@ -36,8 +36,8 @@ def combine(
 ) -> cells.Result:
     """Return the result of a cell, with a problem if the CPU bound it.
 
-    :param machines: what each server measured, or bare metal; they began
-        together.
+    :param machines: the measurements of each server, or of bare metal; they
+        began together.
     :param host_cpu: shares of the host's processor time meanwhile.
     """
     seconds = max(max(machine.ms) for machine in machines) / 1000

@@ -117,13 +117,13 @@ def script(
     size_bytes: int = 0,
     launch: str = '',
 ) -> str:
-    """Return a script that measures cells and prints what it finds.
+    """Return a script that measures cells and prints the results.
 
     :param lines: see :func:`line`.
-    :param token: marks what it prints.
+    :param token: marks its output.
     :param mib: MiB that the threads of a cell move together.
     :param kib: size of a request in KiB.
-    :param seconds: what a cell may take.
+    :param seconds: the time of a cell at most.
     :param device: the measured file or device; '' for the vdisk of a server,
         which has ``size_bytes``.
     :param launch: command that runs fio.
