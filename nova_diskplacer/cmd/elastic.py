@@ -132,22 +132,24 @@ def _plan(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 def _lines(state: elastic_status.ElasticStatus) -> list[str]:
     """Return what is next, in words."""
-    found = []
+    lines = []
     if step := state.step:
-        (vdisk,) = [one for one in state.vdisks if one.uuid == step.vdisk]
+        (vdisk,) = [
+            vdisk for vdisk in state.vdisks if vdisk.uuid == step.vdisk
+        ]
         if vdisk.left_bytes and vdisk.left_seconds:
             rate = vdisk.left_bytes / vdisk.left_seconds / 1e6
-            found.append(
+            lines.append(
                 f'Move of {step.vdisk} from {vdisk.width} to {vdisk.target} '
                 f'disks: {vdisk.left_bytes / GIB:.1f} GiB left, at '
                 f'{rate:.1f} MB/s {vdisk.left_seconds:.0f} s.'
             )
-        found.append(
+        lines.append(
             f'Next step: {step.size_bytes / GIB:.1f} GiB, to '
             f'{Location(step.location)}.'
         )
-    found.append(f'The executor: {state.executor}.')
-    return found
+    lines.append(f'The executor: {state.executor}.')
+    return lines
 
 
 def _forbid(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
@@ -195,7 +197,7 @@ def _override(
     disk_root = conf.diskplacer.disk_root
     overrides.change(disk_root, changed)
     given = overrides.read(disk_root)
-    lines = [f'Moves of {one} are forbidden.' for one in given.forbidden]
+    lines = [f'Moves of {vdisk} are forbidden.' for vdisk in given.forbidden]
     lines += [
         f'{volume} is moved to {width} disks.'
         for volume, width in given.forced.items()

@@ -117,15 +117,15 @@ def _period(text: str) -> tuple[float, float]:
     on, colon, off = text.partition(':')
     seconds = shell.number(float, 0, 1e9)
     try:
-        found = seconds(on), seconds(off)
+        period = seconds(on), seconds(off)
     except argparse.ArgumentTypeError:
-        found = (0.0, 0.0)
-    if not colon or not found[0]:
+        period = (0.0, 0.0)
+    if not colon or not period[0]:
         raise argparse.ArgumentTypeError(
             f'{text!r} is not ON:OFF, two numbers of seconds such as 600:600, '
             'the first above 0'
         )
-    return found
+    return period
 
 
 def run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
@@ -176,12 +176,12 @@ def _override(conf: cfg.ConfigOpts, settings_: list[str]) -> None:
 
     :raises ElasticError: there is no such option, or it allows no such value.
     """
-    known = [option.name for option in options.OPTS]
+    names = [option.name for option in options.OPTS]
     for text in settings_:
         name, _, value = text.partition('=')
-        if name not in known:
+        if name not in names:
             raise exception.ElasticError(
-                f'--set {text}: {name} is not one of: {", ".join(known)}'
+                f'--set {text}: {name} is not one of: {", ".join(names)}'
             )
         if not value:
             raise exception.ElasticError(f'--set {text} is not OPTION=VALUE')

@@ -64,9 +64,9 @@ def make_parser(
         configure=lambda args: common.configure(args.config_file, [])
     )
     commands = parser.add_subparsers(dest='command', required=True)
-    known = [*_OWN, *metadata.entry_points(group=COMMANDS)]
-    named = [command for command in known if command.name in argv]
-    for command in named or known:
+    registered = [*_OWN, *metadata.entry_points(group=COMMANDS)]
+    named = [command for command in registered if command.name in argv]
+    for command in named or registered:
         plugins.add(commands, command)
     return parser
 

@@ -189,15 +189,15 @@ def _measurable_disks(disk_root: str, uuids: list[str]) -> list[discover.Disk]:
 
     :raises DiskError: there is no such disk, or it is not healthy.
     """
-    known = {disk.uuid: disk for disk in discover.discover(disk_root)}
+    disks = {disk.uuid: disk for disk in discover.discover(disk_root)}
     for uuid in uuids:
-        if uuid not in known:
+        if uuid not in disks:
             raise exception.DiskError(f'no disk {uuid} in {disk_root}')
-        if known[uuid].health != discover.OK:
+        if disks[uuid].health != discover.OK:
             raise exception.DiskError(
-                f'disk {uuid} is {known[uuid].health}: it cannot be measured'
+                f'disk {uuid} is {disks[uuid].health}: it cannot be measured'
             )
-    return [known[uuid] for uuid in dict.fromkeys(uuids)]
+    return [disks[uuid] for uuid in dict.fromkeys(uuids)]
 
 
 def check_unused(uri: str, disks: list[discover.Disk]) -> None:
@@ -234,10 +234,10 @@ def _vdisks(disk: discover.Disk) -> list[str]:
     return [name for name in names if name != volumes.TEMPORARY]
 
 
-def size_mib(disk: discover.Disk, wanted: int | None) -> int:
+def size_mib(disk: discover.Disk, requested: int | None) -> int:
     """Return the size in MiB of the space to measure.
 
-    :param wanted: the value of ``--size``, None for the default.
+    :param requested: the value of ``--size``, None for the default.
     :raises DiskError: the size is too small, or larger than the free space.
     """
     free = disk.free_bytes
@@ -245,7 +245,7 @@ def size_mib(disk: discover.Disk, wanted: int | None) -> int:
         # vdisks that share blocks may need more space later
         free = min(free, disk.free_gb << 30)
     free //= MIB
-    size = min(_DEFAULT_SIZE, free // 4) if wanted is None else wanted
+    size = min(_DEFAULT_SIZE, free // 4) if requested is None else requested
     if size < _MIN_SIZE or size > free:
         raise exception.DiskError(
             f'disk {disk.uuid} has {free} MiB free: --size must be from '
@@ -310,24 +310,24 @@ def _run_loads(
     runner: fio.Fio, disk: discover.Disk, seconds: int
 ) -> io_model.Model:
     loads = fio.loads_for(disk.medium)
-    found = {}
+    rates = {}
     for count, (name, load) in enumerate(loads.items(), 1):
         shell.write_progress(
             f'disk {disk.uuid}: {count} of {len(loads)}, {load.title} ...'
         )
         result = runner.measure(load, seconds)
         if load.unit == 'MB/s':
-            found[name] = result.bps
+            rates[name] = result.bps
             shell.write_progress(f' {result.bps / 1e6:.1f} MB/s\n')
         else:
-            found[name] = result.iops
+            rates[name] = result.iops
             shell.write_progress(f' {result.iops:.1f} {load.unit}\n')
-    figures: dict[str, Any] = {
-        name: round(found[name]) for name in io_model.COEFFICIENTS
+    coefficients: dict[str, Any] = {
+        name: round(rates[name]) for name in io_model.COEFFICIENTS
     }
     return io_model.Model(
-        **figures,
-        latency=max(1, round(1e6 / found['latency'])),
+        **coefficients,
+        latency=max(1, round(1e6 / rates['latency'])),
         measured=datetime.datetime.now(datetime.UTC).isoformat(
             timespec='seconds'
         ),
@@ -335,13 +335,14 @@ def _run_loads(
 
 
 def _print(models: dict[str, io_model.Model], format_: str) -> None:
-    found = [
+    records = [
         {'uuid': uuid, 'mbps': model.mbps, **dataclasses.asdict(model)}
         for uuid, model in models.items()
     ]
     if format_ == 'json':
-        shell.print_json(found)
+        shell.print_json(records)
         return
     names = (*io_model.COEFFICIENTS, 'latency', 'scheduler')
-    rows = [[one[name] for name in ('uuid', 'mbps', *names)] for one in found]
+    columns = ('uuid', 'mbps', *names)
+    rows = [[record[name] for name in columns] for record in records]
     print(shell.make_table(('UUID', 'MB/s', *names), rows))

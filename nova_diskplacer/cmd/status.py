@@ -60,37 +60,37 @@ class Checks(upgradecheck.UpgradeCommands):
         self.reader = reader
 
     def nova_filters(self) -> checks.Result:
-        found = self.reader.nova().filter_scheduler
+        options = self.reader.nova().filter_scheduler
         return checks.nova_filters(
-            found.enabled_filters, found.available_filters
+            options.enabled_filters, options.available_filters
         )
 
     def cinder_filters(self) -> checks.Result:
-        found = self.reader.cinder()
-        return checks.cinder_filters(found.scheduler_default_filters)
+        options = self.reader.cinder()
+        return checks.cinder_filters(options.scheduler_default_filters)
 
     def placement(self) -> checks.Result:
         self.reader.make_names()
         return checks.success()
 
     def agents(self) -> checks.Result:
-        heard, silent = self.reader.agents
-        return checks.agents(heard, silent, self.reader.software.release)
+        answers, silent = self.reader.agents
+        return checks.agents(answers, silent, self.reader.software.release)
 
     def schedulers(self) -> checks.Result:
         release = self.reader.software.release
         return checks.schedulers(self.reader.schedulers, release)
 
     def profiles(self) -> checks.Result:
-        heard, _ = self.reader.agents
+        answers, _ = self.reader.agents
         own = self.reader.software
         return checks.profiles(
-            [*heard, *self.reader.schedulers], own.release, own.profiles
+            [*answers, *self.reader.schedulers], own.release, own.profiles
         )
 
     def hosts(self) -> checks.Result:
-        heard, _ = self.reader.agents
-        names = {one.host for one in heard}
+        answers, _ = self.reader.agents
+        names = {software.host for software in answers}
         return checks.hosts(names, self.reader.cinder_hosts())
 
     def quotas(self) -> checks.Result:

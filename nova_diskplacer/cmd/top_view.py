@@ -131,29 +131,29 @@ def _summary(state: status.Status, now: float) -> str:
 
 def _notes(state: status.Status) -> list[str]:
     """Return the warnings in force and the errors, a line for each."""
-    found = []
+    notes = []
     if state.mode != 'off' and not state.deciding:
-        found.append('! weights cannot be decided now: see the log')
+        notes.append('! weights cannot be decided now: see the log')
     for disk in state.disks:
         name = f'{disk.device} ({disk.uuid[:_UUID_LENGTH]})'
         if disk.uuid in state.hung:
-            found.append(f'! {name} is hung: it does not answer')
-        found += [f'! {name}: {warning}' for warning in disk.warnings.values()]
+            notes.append(f'! {name} is hung: it does not answer')
+        notes += [f'! {name}: {warning}' for warning in disk.warnings.values()]
         if disk.error:
-            found.append(f'! {name}: weights do nothing: {disk.error}')
-    found += [
+            notes.append(f'! {name}: weights do nothing: {disk.error}')
+    notes += [
         f'! {uuid[:_UUID_LENGTH]} is not watched: {reason}'
         for uuid, reason in sorted(state.unwatched.items())
     ]
     pairs = state.pairs
-    found += [
+    notes += [
         f'! {server[:_UUID_LENGTH]} on {disk[:_UUID_LENGTH]}: {error}'
         for server, disk, error in zip(
             pairs.servers, pairs.disks, pairs.errors, strict=True
         )
         if error
     ]
-    return [terminal.printable(note) for note in found]
+    return [terminal.printable(note) for note in notes]
 
 
 def _disk_rows(state: status.Status, long: bool) -> list[Row]:

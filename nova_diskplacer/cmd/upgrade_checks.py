@@ -177,7 +177,7 @@ def hosts(
 
 
 def agents(
-    heard: collections.abc.Collection[Software],
+    answers: collections.abc.Collection[Software],
     silent: collections.abc.Collection[str],
     release: str,
 ) -> Result:
@@ -193,30 +193,30 @@ def agents(
             '[DEFAULT] transport_url. If a host is gone for good, delete its '
             'compute service.'
         )
-    return _releases('diskplacer-agent', heard, release)
+    return _releases('diskplacer-agent', answers, release)
 
 
 def schedulers(
-    heard: collections.abc.Collection[Software], release: str
+    answers: collections.abc.Collection[Software], release: str
 ) -> Result:
     """Check that the schedulers that answer are of one release."""
-    if not heard:
+    if not answers:
         return success(
             'Not checked: no scheduler has answered. One answers after its '
             'first request for a server since its start, if it is not of an '
             'earlier release.'
         )
-    return _releases('nova-scheduler', heard, release)
+    return _releases('nova-scheduler', answers, release)
 
 
 def _releases(
-    service: str, heard: collections.abc.Collection[Software], release: str
+    service: str, answers: collections.abc.Collection[Software], release: str
 ) -> Result:
     others = sorted(
         {
-            f'{one.host} ({one.release or "an earlier release"})'
-            for one in heard
-            if one.release != release
+            f'{software.host} ({software.release or "an earlier release"})'
+            for software in answers
+            if software.release != release
         }
     )
     if others:
@@ -229,20 +229,20 @@ def _releases(
 
 
 def profiles(
-    heard: collections.abc.Iterable[Software], release: str, digest: str
+    answers: collections.abc.Iterable[Software], release: str, digest: str
 ) -> Result:
     """Check that all hosts have the profiles of this one.
 
     Hosts of other releases are left out: their shipped profiles differ.
 
-    :param heard: agents and schedulers.
+    :param answers: agents and schedulers.
     :param digest: of the profiles of this host.
     """
     others = sorted(
         {
-            one.host
-            for one in heard
-            if one.release == release and one.profiles != digest
+            software.host
+            for software in answers
+            if software.release == release and software.profiles != digest
         }
     )
     if others:
@@ -267,17 +267,17 @@ def quotas(
                 f'and flavor {flavor.name} has vdisks of {size} GiB. Raise '
                 '[DEFAULT] per_volume_size_limit or the quota class default.'
             )
-        for name, limit, each in (
+        for name, limit, needed in (
             ('volumes', limits.volumes, flavor.vdisks),
             ('gigabytes', limits.gigabytes, flavor.vdisks * size),
         ):
-            if not 0 <= limit < _SERVERS * each:
+            if not 0 <= limit < _SERVERS * needed:
                 continue
-            result = failure if limit < each else warning
+            result = failure if limit < needed else warning
             return result(
                 f'quota {name} is {limit} and each server of flavor '
-                f'{flavor.name} needs {each}: a project can have '
-                f'{limit // each} of them. Raise it for projects: openstack '
+                f'{flavor.name} needs {needed}: a project can have '
+                f'{limit // needed} of them. Raise it for projects: openstack '
                 f'quota set --{name} NUMBER PROJECT, or for all with '
                 f'--class default.'
             )
@@ -301,13 +301,20 @@ def volume_types(
             'VDiskMapperDriver in [DEFAULT] enabled_backends of cinder.conf '
             'on each host with disks and start cinder-volume there.'
         )
-    if not any(one.backend in backends for one in types):
+    if not any(volume_type.backend in backends for volume_type in types):
         return failure(
             f'No volume type has volume_backend_name={named}. Create one: '
             'openstack volume type create --property '
             f'volume_backend_name={sorted(backends)[0]} vdisk.'
         )
-    backend = next((one.backend for one in types if one.name == default), '')
+    backend = next(
+        (
+            volume_type.backend
+            for volume_type in types
+            if volume_type.name == default
+        ),
+        '',
+    )
     if not backend:
         return warning(
             f'[DEFAULT] default_volume_type is {default or "not set"} and '
@@ -328,7 +335,7 @@ def media(
 
     :param default: name of Cinder's default volume type, None without one.
     """
-    backends = {one.name: one.backend for one in types}
+    backends = {volume_type.name: volume_type.backend for volume_type in types}
     problems = []
     for flavor in flavors:
         volume_type = flavor.volume_type or default or ''

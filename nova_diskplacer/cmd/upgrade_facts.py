@@ -72,8 +72,8 @@ class Reader:
     @functools.cached_property
     def software(self) -> checks.Software:
         """The software of this host."""
-        found = catalogue.software(self._conf.diskplacer.profile_dirs)
-        return checks.Software(self._conf.host, **found)
+        fields = catalogue.software(self._conf.diskplacer.profile_dirs)
+        return checks.Software(self._conf.host, **fields)
 
     @functools.cached_property
     def placement(self) -> placement_client.PlacementClient:
@@ -98,9 +98,11 @@ class Reader:
     def agents(self) -> tuple[list[checks.Software], list[str]]:
         """The software of agents that report, and the silent hosts."""
         roots = {disk.root for disk in self.placement.disks()}
-        heard = map_.collect_reports(common.transport(), roots, _AGENTS)
-        silent = placement_disks.names_of(self.placement, roots - heard.keys())
-        return [_software(report) for report in heard.values()], [
+        reported = map_.collect_reports(common.transport(), roots, _AGENTS)
+        silent = placement_disks.names_of(
+            self.placement, roots - reported.keys()
+        )
+        return [_software(report) for report in reported.values()], [
             *silent.values()
         ]
 
@@ -164,9 +166,9 @@ class Reader:
     def quotas(self) -> checks.Quotas:
         """Return Cinder's default quotas."""
         with cloud.convert_errors('quotas of Cinder'):
-            found = self._volumes.get_quota_class_set('default')
+            quota = self._volumes.get_quota_class_set('default')
         return checks.Quotas(
-            found.volumes, found.gigabytes, found.per_volume_gigabytes
+            quota.volumes, quota.gigabytes, quota.per_volume_gigabytes
         )
 
     def volume_types(self) -> tuple[list[checks.VolumeType], str | None]:
@@ -174,10 +176,12 @@ class Reader:
         with cloud.convert_errors('volume types of Cinder'):
             types = [
                 checks.VolumeType(
-                    one.name,
-                    (one.extra_specs or {}).get('volume_backend_name', ''),
+                    volume_type.name,
+                    (volume_type.extra_specs or {}).get(
+                        'volume_backend_name', ''
+                    ),
                 )
-                for one in self._volumes.types(is_public='None')
+                for volume_type in self._volumes.types(is_public='None')
             ]
             answer = self._volumes.get('/types/default')
         default = None

@@ -82,12 +82,14 @@ def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         shell.print_json(checks)
     else:
         columns = ('UUID', 'Device', 'Controller', 'Problem', 'Command')
-        rows = [dataclasses.astuple(one) for one in checks]
+        rows = [dataclasses.astuple(disk_check) for disk_check in checks]
         print(shell.make_table(columns, rows, ('Problem', 'Command')))
         hint = _HINTS.get(conf.diskplacer_weights.mode)
         if hint:
             print(hint)
-    return exit_status.of([one for one in checks if not one.controller])
+    return exit_status.of(
+        [disk_check for disk_check in checks if not disk_check.controller]
+    )
 
 
 def check(conf: cfg.ConfigOpts, sys: str = sysfs.SYS) -> list[DiskCheck]:
@@ -96,13 +98,14 @@ def check(conf: cfg.ConfigOpts, sys: str = sysfs.SYS) -> list[DiskCheck]:
     :raises ContentionError: the host has no cgroup v2 with I/O.
     """
     disks = discover.discover(conf.diskplacer.disk_root)
-    found, missing = sampler.find_devices(disks, sys)
+    devices, missing = sampler.find_devices(disks, sys)
     hierarchy = cgroups.hierarchy()
     checks = [DiskCheck(uuid, '', '', why) for uuid, why in missing.items()]
     checks += [
-        _check_disk(conf, device, hierarchy, sys) for device in found.values()
+        _check_disk(conf, device, hierarchy, sys)
+        for device in devices.values()
     ]
-    return sorted(checks, key=lambda one: one.uuid)
+    return sorted(checks, key=lambda disk_check: disk_check.uuid)
 
 
 def _check_disk(
