@@ -53,7 +53,7 @@ _OF_SERVER = frozenset((PROFILE, IO_TIER, VOLUME_TYPE, GUEST))
 
 
 class Profile(typing.Protocol):
-    """What the extra specs of a flavor take from a profile of the catalogue.
+    """The settings that the extra specs of a flavor take from a profile.
 
     ``specs`` are the ``diskplacer:`` extra specs that a flavor leaves unset.
     """

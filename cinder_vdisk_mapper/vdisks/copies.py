@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""When a copy of a volume's vdisk may be deleted.
+"""Checks whether a copy of a volume's vdisk may be deleted.
 
 While a vdisk is moved, and after a move that was interrupted, several disks
 hold a vdisk of its name. One of them is the volume. Another one is deleted

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What Cinder's database tells of a volume or snapshot and its vdisk."""
+"""The record of a volume or snapshot and its vdisk in Cinder's database."""
 
 import dataclasses
 

@@ -185,7 +185,7 @@ def _find_node(
 
 @dataclasses.dataclass(frozen=True)
 class _Domain:
-    """What libvirt's description of a server says about its CPUs.
+    """The CPUs of a server in libvirt's description of it.
 
     ``pinned`` is true if the agent has pinned it, to ``node``.
     ``numa_tuned`` is true with a NUMA topology of Nova. ``cpuset`` are the

@@ -50,7 +50,7 @@ class Volume:
 
     @property
     def is_copy(self) -> bool:
-        """Whether it is created with the content of an image or snapshot."""
+        """True if it is created with the content of an image or snapshot."""
         return self.is_new and not self.is_blank
 
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which requests create servers, by Nova's own router."""
+"""Finds the requests that create servers, by Nova's own router."""
 
 import collections.abc
 import typing

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How many more servers of a flavor find disks on each host.
+"""The number of servers of a flavor that find disks on each host.
 
 Only disks are counted. vCPUs, memory, NUMA nodes and bound volumes of a
 server are the scheduler's.
@@ -33,7 +33,7 @@ _SPREADING = (flavor.ROUND_ROBIN, flavor.STRIPED, flavor.ELASTIC)
 
 @dataclasses.dataclass(frozen=True)
 class Capacity:
-    """How many servers fit a host's disks.
+    """The number of servers that fit a host's disks.
 
     ``disks`` is the number of disks that may hold vdisks of the flavor,
     ``slots`` the number of vdisks, or pieces of striped ones, that they have

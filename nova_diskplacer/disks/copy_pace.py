@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How fast legs are copied, and how the kernel is held to that.
+"""The rate at which legs are copied, and how the kernel keeps it.
 
 The kernel copies for a part of the time, and counts the time in which a copy
 waits for the disk. So the rate that a part gives depends on the load: it is

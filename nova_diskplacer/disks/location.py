@@ -93,7 +93,7 @@ class Location(tuple[str, ...]):
 
     @property
     def is_striped(self) -> bool:
-        """Whether the vdisk has several legs, on one disk or several."""
+        """True if the vdisk has several legs, on one disk or several."""
         return len(self) > 1
 
     def legs_on(self, disk: str) -> tuple[int, ...]:

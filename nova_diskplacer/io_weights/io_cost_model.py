@@ -125,7 +125,7 @@ class AdaptiveModel:
 
     @property
     def too_fast(self) -> bool:
-        """Whether the model was too fast in the last interval."""
+        """True if the model was too fast in the last interval."""
         return self._finding is not None and self._finding[0] == _TOO_FAST
 
     def coefficients(self) -> dict[str, str]:

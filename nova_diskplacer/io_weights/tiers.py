@@ -44,7 +44,7 @@ _PROFILE = flavor.NAMESPACE + flavor.PROFILE
 
 @dataclasses.dataclass(frozen=True)
 class ConsumerPolicy:
-    """How a consumer's use counts, and its class limits.
+    """The group that a consumer's use counts in, and its class limits.
 
     The use of all consumers in a ``group`` counts together. ``lowest`` and
     ``highest`` are classes. An ``exempt`` consumer keeps its weight, and its

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How requests through several scheduler workers come not to collide.
+"""Keeps requests through several scheduler workers from colliding.
 
 Nova's weighers and the mapping policies break ties by the order of hosts and
 disks. Scheduler workers do not know the choices of other workers, so each

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the operator overrides of the decisions, in a file of the disk root.
+"""The operator's overrides of decisions, in a file of the disk root.
 
 ``diskplacer-manage elastic`` writes it; the agent and the executor read it.
 """
