@@ -60,7 +60,7 @@ from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
-from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
+from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer import exception
 from nova_diskplacer import internals
 from nova_diskplacer.disks import discover
@@ -160,9 +160,9 @@ class VDiskMapperDriver(driver.VolumeDriver):
         return placement_client.PlacementClient.from_conf(CONF)
 
     @functools.cached_property
-    def operations(self) -> StripeOperations:
+    def operations(self) -> Operations:
         """Changes vdisks and reserves them."""
-        return StripeOperations(self.backend, self.placement)
+        return Operations(self.backend, self.placement)
 
     @functools.cached_property
     def _connections(self) -> Connections:
@@ -221,9 +221,11 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
         An unbound volume takes no space, but must fit a disk.
         """
-        disk = linking.where(self.backend, volume)
-        if disk:
-            self.operations.extend(disk, naming.volume(volume), new_size)
+        location = linking.where(self.backend, volume)
+        if location:
+            self.operations.at(location, naming.volume(volume)).extend(
+                new_size
+            )
             return
         largest = max(
             (disk.total_gb for disk in self._disks()), default=new_size
@@ -249,22 +251,22 @@ class VDiskMapperDriver(driver.VolumeDriver):
     ) -> ModelUpdate | None:
         """Make a volume with the content of a snapshot, on its disk."""
         return self._clone(
-            snapshot.provider_location, naming.snapshot(snapshot), volume
+            naming.location(snapshot), naming.snapshot(snapshot), volume
         )
 
     def _clone(
-        self, disk: str | None, source: str, volume: Volume
+        self, location: Location, source: str, volume: Volume
     ) -> ModelUpdate | None:
         """Copy a vdisk; a copy of an unbound volume is unbound too."""
         self._check_mapping(volume)
-        if not disk:
+        if not location:
             return None
-        self.backend.check_disk(disk)
-        self.operations.clone(
-            disk, source, naming.volume(volume), volume.id, volume.size
+        self.backend.check_location(location)
+        self.operations.at(location, source).clone(
+            naming.volume(volume), volume.id, volume.size
         )
-        event_log.log_bound(volume, None, disk)
-        return naming.bound_to(disk)
+        event_log.log_bound(volume, None, location)
+        return naming.bound_to(location)
 
     # Snapshots, on the disk of their volume
 
@@ -272,20 +274,20 @@ class VDiskMapperDriver(driver.VolumeDriver):
     def create_snapshot(self, snapshot: Snapshot) -> ModelUpdate | None:
         """Make a snapshot of a volume, which may be attached."""
         volume = snapshot.volume
-        disk = linking.where(self.backend, volume)
-        if not disk:
+        location = linking.where(self.backend, volume)
+        if not location:
             return None
-        self.backend.check_disk(disk)
-        self.operations.snapshot(
-            disk, naming.volume(volume), naming.snapshot(snapshot), snapshot.id
+        self.backend.check_location(location)
+        self.operations.at(location, naming.volume(volume)).snapshot(
+            naming.snapshot(snapshot), snapshot.id
         )
-        return {'provider_location': disk}
+        return {'provider_location': str(location)}
 
     @errors.as_driver_error()
     def delete_snapshot(self, snapshot: Snapshot) -> None:
         """Delete a snapshot and the leftovers of killed attempts."""
         self.operations.delete_everywhere(
-            snapshot.provider_location, naming.snapshot(snapshot)
+            naming.location(snapshot), naming.snapshot(snapshot)
         )
 
     @errors.as_driver_error()
@@ -293,20 +295,18 @@ class VDiskMapperDriver(driver.VolumeDriver):
         self, context: Any, volume: Volume, snapshot: Snapshot
     ) -> None:
         """Give a volume that is not attached the content of a snapshot."""
-        disk = linking.where(self.backend, volume)
+        location = linking.where(self.backend, volume)
         if attachments(volume):
             raise errors.BindingError(
                 f'volume {volume.id} is attached and cannot be reverted',
                 'a volume that is attached cannot be reverted',
             )
-        if not disk:
+        if not location:
             return
-        self.backend.check_disk(disk)
+        self.backend.check_location(location)
         bound = snapshot.provider_location
-        self.operations.revert(
-            disk,
-            naming.volume(volume),
-            naming.snapshot(snapshot) if bound else None,
+        self.operations.at(location, naming.volume(volume)).revert(
+            naming.snapshot(snapshot) if bound else None
         )
 
     def snapshot_revert_use_temp_snapshot(self) -> bool:
@@ -368,11 +368,8 @@ class VDiskMapperDriver(driver.VolumeDriver):
             sparse = ('-S', '0') if disable_sparse else ()
             qemu_img.convert(image, device, device, *sparse, '-O', 'raw')
         # zeros were written by deallocating their blocks
-        for disk, size_gb in (
-            Location.parse(volume.provider_location)
-            .pieces_gb(volume.size)
-            .items()
-        ):
+        pieces = naming.location(volume).pieces_gb(volume.size)
+        for disk, size_gb in pieces.items():
             self.backend.extend(disk, naming.volume(volume), size_gb)
 
     def copy_image_to_encrypted_volume(

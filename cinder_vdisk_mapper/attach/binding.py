@@ -37,6 +37,7 @@ from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.mapping import plugins
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import ledger
@@ -60,7 +61,7 @@ class Binder:
     operations: VDiskOperations
     media: str
 
-    def bind(self, request: BindRequest) -> str:
+    def bind(self, request: BindRequest) -> Location:
         """Allocate the vdisk and return its location.
 
         :raises BindingError: no disk may hold it.
@@ -71,19 +72,19 @@ class Binder:
             striped = striped_binding.StripeBinder(self.operations, request)
             if location := striped.resume():
                 return location
-            for found in self.operations.backend.disks_holding(request.name):
+            for disk in self.operations.backend.disks_holding(request.name):
                 # a run was killed before it saved the disk, or before the
                 # whole vdisk read as zeros
-                self._create(found, request)
-                with locks.hold(f'disk-{found}'):
-                    self._disown(found, request)
-                    if not self.operations.reserve(found):
+                self._create(disk, request)
+                with locks.hold(f'disk-{disk}'):
+                    self._disown(disk, request)
+                    if not self.operations.reserve(disk):
                         raise errors.BindingError(
-                            f'the vdisks on disk {found} and the claims of '
+                            f'the vdisks on disk {disk} and the claims of '
                             'servers are larger than the disk',
                             'the disk of the volume has no room for it',
                         )
-                return found
+                return Location((disk,))
             claims = self._claims(request)
             disks = [
                 disk
@@ -101,8 +102,9 @@ class Binder:
                 # the lock waits until a change that oversells it is undone
                 with locks.hold(f'disk-{chosen}'):
                     self._create(chosen, request)
-                return chosen
-            return self._bind_unclaimed(request, disks, claims, counts)
+            else:
+                chosen = self._bind_unclaimed(request, disks, claims, counts)
+            return Location((chosen,))
 
     def _disown(self, disk: str, request: BindRequest) -> None:
         """Remove the server from a vdisk that was bound for another one.

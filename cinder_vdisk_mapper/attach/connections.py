@@ -39,11 +39,9 @@ from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import attachments
 from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import linking
-from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
-from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
+from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer import exception
-from nova_diskplacer.disks.location import Location
 
 CONF = cfg.CONF
 
@@ -65,7 +63,7 @@ class Connections:
 
     host: str
     configuration: Any
-    operations: StripeOperations
+    operations: Operations
     target_drivers: dict[str, str]
 
     @property
@@ -94,23 +92,26 @@ class Connections:
                 self.operations, context, volume, request, connector['host']
             )
             return None
-        disk = linking.where(self.operations.backend, volume)
+        name = naming.volume(volume)
+        location = linking.where(self.operations.backend, volume)
         update: ModelUpdate = {}
-        if disk:
-            self.operations.backend.check_disk(disk, naming.volume(volume))
-            for place in Location.parse(disk).disks:
-                binder.check_max_per_disk(request, place)
+        if location:
+            self.operations.backend.check_location(location, name)
+            for disk in location.disks:
+                binder.check_max_per_disk(request, disk)
         else:
-            disk = binder.bind(request)
-            update = naming.bound_to(disk)
+            location = binder.bind(request)
+            update = naming.bound_to(location)
             server = request.server
-            event_log.log_bound(volume, server.uuid if server else None, disk)
-        self._activate(disk, volume)
-        if not here:
-            path = self.operations.backend.device_path(
-                disk, naming.volume(volume)
+            event_log.log_bound(
+                volume, server.uuid if server else None, location
             )
-            update |= self.exporter.create(context, volume, path)
+        vdisk = self.operations.at(location, name)
+        vdisk.activate(volume)
+        if not here:
+            update |= self.exporter.create(
+                context, volume, vdisk.device_path()
+            )
         return update or None
 
     def bind(self, volume: Volume) -> str:
@@ -138,13 +139,10 @@ class Connections:
                 return
             # the start has settled what was moved and has no server
             if _has_server(volume):
-                linking.stable_path(
-                    self.operations.backend, volume, wait=False
-                )
-            location = volume.provider_location
-            self.operations.backend.check_disk(location)
+                self.operations.of(volume).stable_path(volume, wait=False)
+            self.operations.backend.check_location(naming.location(volume))
             if attachments(volume):
-                self._activate(location, volume)
+                self.operations.of(volume).activate(volume)
         except exception.DiskPlacerError as error:
             LOG.error('Volume %s: %s', volume.id, error)
 
@@ -163,11 +161,14 @@ class Connections:
         if volume.status in _BEING_FILLED or export.needs_remote_export(
             volume
         ):
-            disk = linking.where(self.operations.backend, volume) or ''
+            linking.where(self.operations.backend, volume)
             # allocate the blocks again that were truncated or left out
-            self.operations.extend(disk, naming.volume(volume), volume.size)
-        if Location.parse(volume.provider_location).is_striped:
-            self._deactivate(volume)
+            self.operations.of(volume).extend(volume.size)
+        try:
+            self.operations.of(volume).deactivate()
+        except exception.DiskError as error:
+            # a server that has it open still: the next detachment removes it
+            LOG.info('Volume %s keeps its device: %s', volume.id, error)
 
     def initialize_connection(
         self, volume: Volume, connector: Connector, initiator_data: Any = None
@@ -181,22 +182,21 @@ class Connections:
         if here != there:
             return handover.connect_by_new_backend(volume, connector)
         path = None
-        location = linking.where(self.operations.backend, volume)
-        if location and _has_server(volume):
-            path = linking.stable_path(self.operations.backend, volume)
-            # a drain may have moved it in between
-            location = volume.provider_location
-        disk = self.operations.backend.check_disk(
-            location, naming.volume(volume)
-        )
-        self._activate(disk, volume)
+        if linking.where(self.operations.backend, volume) and _has_server(
+            volume
+        ):
+            path = self.operations.of(volume).stable_path(volume)
+        # a drain may have moved it in between
+        location = naming.location(volume)
+        self.operations.backend.check_location(location, naming.volume(volume))
+        self.operations.at(location, naming.volume(volume)).activate(volume)
         if not self._is_here(connector):
             return self.exporter.connection(volume, connector)
         return {
             'driver_volume_type': self.operations.backend.connection_type,
             'data': {
                 'device_path': path or self.local_path(volume),
-                'vdisk': {'disk': disk, 'host': self._hostname},
+                'vdisk': {'disk': str(location), 'host': self._hostname},
             },
         }
 
@@ -209,35 +209,7 @@ class Connections:
 
     def local_path(self, volume: Volume) -> str:
         """Return the path of a bound volume."""
-        return self.operations.backend.device_path(
-            volume.provider_location or '', naming.volume(volume)
-        )
-
-    def _activate(self, location: str, volume: Volume) -> None:
-        """Make the device of a volume, if it is striped.
-
-        Its legs may have been moved since it was read.
-        """
-        if not Location.parse(location).is_striped:
-            return
-        with locks.hold(f'volume-{volume.id}'):
-            if volume.provider_location:
-                volume.refresh()
-            self.operations.striping.activate_stripe(
-                Location.parse(volume.provider_location or location),
-                naming.volume(volume),
-                volume.size,
-            )
-
-    def _deactivate(self, volume: Volume) -> None:
-        try:
-            self.operations.striping.deactivate_stripe(
-                Location.parse(volume.provider_location),
-                naming.volume(volume),
-            )
-        except exception.DiskError as error:
-            # a server that has it open still: the next detachment removes it
-            LOG.info('Volume %s keeps its device: %s', volume.id, error)
+        return self.operations.of(volume).device_path()
 
     def _is_here(self, connector: Connector) -> bool:
         """Return whether a connector has one of the names of this host."""
@@ -336,6 +308,6 @@ def attached(
         if volume.project_id == server.project_id and is_of_flavor(
             server, volume
         ):
-            for disk in Location.parse(volume.provider_location).disks:
+            for disk in naming.location(volume).disks:
                 by_disk[disk].add(naming.volume(volume))
     return {disk: frozenset(names) for disk, names in by_disk.items()}

@@ -37,15 +37,15 @@ from cinder_vdisk_mapper.cinder_api.types import attachments
 from cinder_vdisk_mapper.cinder_api.types import is_migrating
 from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
-from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
+from cinder_vdisk_mapper.vdisks import naming
+from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer import exception
-from nova_diskplacer.disks.location import Location
 
 LOG = logging.getLogger(__name__)
 
 
 def hand_over(
-    operations: VDiskOperations,
+    operations: Operations,
     context: Any,
     volume: Volume,
     request: BindRequest,
@@ -69,15 +69,15 @@ def hand_over(
         volume.refresh()
         _check_unused(context, volume)
         linking.follow_link(operations.backend, volume)
-        disk = volume.provider_location
+        location = naming.location(volume)
         # a killed attempt may have left a vdisk of an unbound volume
         holding = operations.backend.disks_holding(request.name)
-        for place in Location.parse(disk).disks or holding:
-            _check_blank(operations.backend, volume, request, place)
-        if disk:
+        for disk in location.disks or holding:
+            _check_blank(operations.backend, volume, request, disk)
+        if location:
             volume.provider_location = volume.provider_id = None
             volume.save()
-        operations.delete_everywhere(disk, request.name)
+        operations.delete_everywhere(location, request.name)
         before = volume.host
         volume.host = target
         volume.service_uuid = service.uuid
@@ -88,7 +88,7 @@ def hand_over(
         volume.id,
         request.size_gb,
         before,
-        disk or 'none',
+        location or 'none',
         target,
         request.server.uuid,
     )

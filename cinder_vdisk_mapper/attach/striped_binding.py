@@ -38,7 +38,7 @@ class StripeBinder:
     operations: VDiskOperations
     request: BindRequest
 
-    def resume(self) -> str | None:
+    def resume(self) -> Location | None:
         """Complete a stripe whose creation was killed.
 
         :returns: its location, None if the vdisk has no piece.
@@ -54,7 +54,7 @@ class StripeBinder:
                     self._create(
                         backend, vdisk.stripe, vdisk.minimum, reserve=True
                     )
-                    return str(vdisk.stripe)
+                    return vdisk.stripe
         return None
 
     def bind(
@@ -62,7 +62,7 @@ class StripeBinder:
         disks: collections.abc.Sequence[discover.Disk],
         claims: Counts,
         held: Counts,
-    ) -> str | None:
+    ) -> Location | None:
         """Bind the vdisk as its server's flavor says, if that stripes.
 
         :param claims: GiB that the server claims, by disk. A server that
@@ -125,7 +125,7 @@ class StripeBinder:
         location = Location.narrowest(tuple(chosen), wanted.legs)
         minimum = number if wanted.widest_disks else 0
         self._create(backend, location, minimum, reserve=not claims)
-        return str(location)
+        return location
 
     def _create(
         self,

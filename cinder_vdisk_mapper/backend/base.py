@@ -103,26 +103,29 @@ class Backend(abc.ABC):
             if any(vdisk.name == name for vdisk in disk.vdisks)
         ]
 
-    def check_disk(self, disk: str | None, vdisk: str | None = None) -> str:
-        """Check that disks are healthy and a vdisk on them is complete.
+    def check_disk(self, disk: str, vdisk: str | None = None) -> None:
+        """Check that a disk is healthy and a vdisk on it is complete.
 
-        :param disk: ``provider_location`` of a volume, None if it is not
-            bound.
-        :param vdisk: None to check only the disks.
-        :returns: ``disk``.
+        :param vdisk: None to check only the disk.
         :raises DiskError: it is not so.
         """
-        if not disk:
+        health = self.disk(disk).health
+        if health != discover.OK:
+            raise exception.DiskError(f'disk {disk} of this host is {health}')
+        if vdisk:
+            self.usable_vdisk(disk, vdisk)
+
+    def check_location(
+        self, location: Location, vdisk: str | None = None
+    ) -> None:
+        """Check all disks of a location, as :meth:`check_disk`.
+
+        :raises DiskError: as that, or the location is empty.
+        """
+        if not location:
             raise exception.DiskError('the volume is not bound to a disk')
-        for uuid in Location.parse(disk).disks:
-            health = self.disk(uuid).health
-            if health != discover.OK:
-                raise exception.DiskError(
-                    f'disk {uuid} of this host is {health}'
-                )
-            if vdisk:
-                self.usable_vdisk(uuid, vdisk)
-        return disk
+        for disk in location.disks:
+            self.check_disk(disk, vdisk)
 
     def find_vdisk(self, disk: str, name: str) -> tuple[discover.Disk, VDisk]:
         """Return a disk and the vdisk of that name on it, complete or not.

@@ -23,7 +23,6 @@ from oslo_config import cfg
 from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import striping
 from nova_diskplacer import exception
-from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.host import sysfs
@@ -132,8 +131,6 @@ class LVMBackend(striping.StripingBackend):
         return True
 
     def device_path(self, disk: str, name: str) -> str:
-        if Location.parse(disk).is_striped:
-            return naming.striped_device(name)
         return naming.device_path(disk, name)
 
     def _wipe(self, disk: str, name: str, path: str, size_bytes: int) -> bool:

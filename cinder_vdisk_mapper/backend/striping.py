@@ -59,6 +59,10 @@ class StripingBackend(base.Backend):
                 minimum,
             )
 
+    def striped_path(self, name: str) -> str:
+        """Return the path of the device of a striped vdisk."""
+        return naming.striped_device(name)
+
     def activate_stripe(
         self, location: Location, name: str, size_gb: int
     ) -> None:
@@ -89,7 +93,7 @@ class StripingBackend(base.Backend):
 
     def stripe_is_active(self, name: str) -> bool:
         """Return whether a striped vdisk has a device, for its users."""
-        return os.path.exists(naming.striped_device(name))
+        return os.path.exists(self.striped_path(name))
 
     def stripe_writes(self, location: Location, name: str) -> str:
         """Return a text that changes if a striped vdisk is written to."""

@@ -209,7 +209,7 @@ class Drainer:
                     vdisk_steps.take_back(self._steps(move))
             except vdisk_move.Deleted:
                 # it was deleted meanwhile, maybe before its target was made
-                self.operations.delete_everywhere(None, name)
+                self.operations.delete_leftovers(name)
         except exception.DiskPlacerError as error:
             LOG.warning(
                 'The move of %s is neither finished nor undone, repeat the '

@@ -32,12 +32,12 @@ from cinder_vdisk_mapper.cinder_api.types import attachments
 from cinder_vdisk_mapper.drain import plan
 from cinder_vdisk_mapper.drain import refusals
 from cinder_vdisk_mapper.moves import guests as guests_
+from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import records as records_
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import moves
-from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import ledger
 from nova_diskplacer.placement.client import GB
@@ -195,7 +195,7 @@ class Surveyor:
                 if vdisk.is_snapshot
                 else 'it is no volume of Cinder',
             )
-        striped = Location.parse(volume.provider_location).is_striped
+        striped = naming.location(volume).is_striped
         copies = tuple(
             uuid for uuid, one in others.items() if one.usable and not striped
         )
@@ -209,7 +209,7 @@ class Surveyor:
         except exception.DiskError as error:
             refusal = str(error)
         facts = self._facts(
-            disk, vdisk, volume, servers, copies, record, place
+            disk, vdisk, volume, servers, striped, copies, record, place
         )
         begun = record and record.source == disk and record.target in copies
         refusal = refusal or refusals.reason(facts, self.name)
@@ -273,6 +273,7 @@ class Surveyor:
         vdisk: VDisk,
         volume: Volume,
         servers: dict[str, nova_api.Server | None],
+        striped: bool,
         copies: tuple[str, ...],
         record: moves.Record | None,
         place: str | None,
@@ -311,7 +312,7 @@ class Surveyor:
             all(servers[one] for one in concerned)
             and all(one in servers for one in using),
             runs,
-            Location.parse(volume.provider_location).is_striped,
+            striped,
             problem,
             disk,
             place,

@@ -39,10 +39,9 @@ from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import operations as vdisk_operations
+from cinder_vdisk_mapper.vdisks.layouts import Operations
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
-from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
 from nova_diskplacer import exception
-from nova_diskplacer.disks.location import Location
 
 LOG = logging.getLogger(__name__)
 
@@ -64,7 +63,7 @@ class _Copy(NamedTuple):
 
 
 def create_snapshots(
-    operations: StripeOperations, context: Any, snapshots: Sequence[Snapshot]
+    operations: Operations, context: Any, snapshots: Sequence[Snapshot]
 ) -> Updates:
     """Make snapshots of one moment: all of them or none.
 
@@ -83,13 +82,7 @@ def create_snapshots(
         for volume in volumes.values():
             linking.follow_link(backend, volume)
         for volume in sorted(volumes.values(), key=naming.volume):
-            if Location.parse(volume.provider_location).is_striped:
-                stack.enter_context(
-                    operations.settled(
-                        Location.parse(volume.provider_location),
-                        naming.volume(volume),
-                    )
-                )
+            stack.enter_context(operations.of(volume).hold_in_place())
         copies = [
             _Copy(
                 disk,
@@ -98,9 +91,7 @@ def create_snapshots(
                 snapshot.id,
             )
             for snapshot in snapshots
-            for disk in Location.parse(
-                volumes[snapshot.id].provider_location
-            ).disks
+            for disk in naming.location(volumes[snapshot.id]).disks
         ]
         for copy in copies:
             backend.check_disk(copy.disk, copy.name)

@@ -79,8 +79,9 @@ class ManagedVDisks:
         """Make a vdisk a volume of whole GiB, allocated and reserved."""
         disk, vdisk = self._checked(existing_ref, naming.volume(volume))
         self._manage(disk, vdisk, naming.volume(volume), volume.id)
-        event_log.log_bound(volume, None, disk.uuid)
-        return naming.bound_to(disk.uuid)
+        location = Location((disk.uuid,))
+        event_log.log_bound(volume, None, location)
+        return naming.bound_to(location)
 
     def unmanage(self, volume: Volume) -> None:
         """Unmanage a volume, which is bound first if it is not."""
@@ -136,7 +137,7 @@ class ManagedVDisks:
                 snapshot.id,
                 snapshot.volume_size,
             )
-        self._unmanage(snapshot.provider_location, name, snapshot.id)
+        self._unmanage(naming.location(snapshot), name, snapshot.id)
 
     def get_manageable_snapshots(
         self,
@@ -252,11 +253,11 @@ class ManagedVDisks:
         disk, vdisk = self._checked(reference, naming.snapshot(snapshot))
         volume = snapshot.volume
         location = linking.where(self.operations.backend, volume)
-        if disk.uuid != location:
+        if disk.uuid != location.disk:
             raise _refused(
                 reference,
                 'a snapshot must be on the disk of its volume, which is '
-                f'{location} for volume {volume.id}',
+                f'{location or None} for volume {volume.id}',
             )
         if vdisk.size_gb > volume.size:
             raise _refused(
@@ -271,16 +272,17 @@ class ManagedVDisks:
     ) -> None:
         self.operations.manage(disk.uuid, vdisk.name, name, id_, vdisk.size_gb)
 
-    def _unmanage(self, disk: str | None, name: str, id_: str) -> None:
-        # a killed run may not have saved the disk
-        if Location.parse(disk).is_striped:
+    def _unmanage(self, location: Location, name: str, id_: str) -> None:
+        if location.is_striped:
             raise errors.BindingError(
-                f'{name} is striped over disks {disk} and cannot be unmanaged',
+                f'{name} is striped over disks {location} and cannot be '
+                'unmanaged',
                 'a striped volume and its snapshots cannot be unmanaged',
             )
-        for place in [disk] if disk else self._disks_holding(name):
-            self.operations.backend.check_disk(place)
-            self.operations.unmanage(place, name, naming.unmanaged(id_))
+        # a killed run may not have saved the disk
+        for disk in location or self._disks_holding(name):
+            self.operations.backend.check_disk(disk)
+            self.operations.unmanage(disk, name, naming.unmanaged(id_))
 
 
 def _managed(vdisks: list[tuple[discover.Disk, VDisk]]) -> set[str]:

@@ -20,7 +20,6 @@ leftover of an interrupted move.
 
 import collections
 import dataclasses
-import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +41,7 @@ from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
-from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
+from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks.location import Location
@@ -102,7 +101,7 @@ class Migration:
     :param default_mapping: of volumes whose type has none.
     """
 
-    operations: VDiskOperations
+    operations: Operations
     here: BackendDisks
     default_mapping: str
 
@@ -116,13 +115,13 @@ class Migration:
             drivers.
         :raises DiskPlacerError: it cannot be moved.
         """
-        disk = linking.where(self.operations.backend, volume)
-        if Location.parse(disk).is_striped:
+        location = linking.where(self.operations.backend, volume)
+        if location.is_striped:
             raise errors.BindingError(
-                f'volume {volume.id} is striped over disks {disk} and cannot '
-                'be migrated: a copy would be on one disk. Copy its content '
-                'to a volume of another server, or restore a backup of it '
-                'there',
+                f'volume {volume.id} is striped over disks {location} and '
+                'cannot be migrated: a copy would be on one disk. Copy its '
+                'content to a volume of another server, or restore a backup '
+                'of it there',
                 'a striped volume cannot be migrated',
             )
         target = parse_location(
@@ -130,15 +129,16 @@ class Migration:
         )
         if target is None:
             return False, None
+        disk = location.disk
         if not disk:
             # at most a killed attempt to bind it has left a vdisk
-            self.operations.delete_everywhere(None, naming.volume(volume))
+            self.operations.delete_everywhere(location, naming.volume(volume))
             return True, None
         if not target.shares_disks(self.here):
             return False, None
         self.operations.backend.check_disk(disk)
         self._move(volume, disk, target.media)
-        return True, naming.bound_to(volume.provider_location)
+        return True, naming.bound_to(naming.location(volume))
 
     def update_migrated_volume(
         self,
@@ -152,15 +152,15 @@ class Migration:
         The vdisk keeps its name: the original still has the volume's name.
         """
         # the caller has read it before it was bound
-        disk = linking.where(self.operations.backend, new_volume)
-        name = naming.volume(new_volume)
+        location = linking.where(self.operations.backend, new_volume)
+        name, disk = naming.volume(new_volume), location.disk
         if disk and original_volume_status == 'available':
             try:
                 self.operations.change_owner(disk, name, volume.id)
             except exception.DiskPlacerError as error:
                 # the volume has moved, and nothing depends on the owner
                 LOG.warning('%s keeps its former owner: %s', name, error)
-        return {'_name_id': new_volume.name_id, **naming.bound_to(disk)}
+        return {'_name_id': new_volume.name_id, **naming.bound_to(location)}
 
     def update_provider_info(
         self, volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
@@ -206,11 +206,11 @@ class Migration:
                 holding[vdisk.name].add(disk.uuid)
 
         def is_moved(volume: Volume) -> bool:
-            name, location = naming.volume(volume), volume.provider_location
-            if not location or Location.parse(location).is_striped:
+            name, disk = naming.volume(volume), naming.location(volume).disk
+            if disk is None:
                 return False
-            return links.get(name, location) != location or bool(
-                holding[name] - {location}
+            return links.get(name, disk) != disk or bool(
+                holding[name] - {disk}
             )
 
         return [volume for volume in volumes if is_moved(volume)]
@@ -228,8 +228,8 @@ class Migration:
             # it may have been bound or moved since it was read
             volume.refresh()
             linking.follow_link(self.operations.backend, volume)
-            disk = volume.provider_location
-            if not disk or Location.parse(disk).is_striped:
+            disk = naming.location(volume).disk
+            if disk is None:
                 return
             backend, name = self.operations.backend, naming.volume(volume)
             holding = {disk, *backend.disks_holding(name)}
@@ -252,10 +252,12 @@ class Migration:
             ),
         )
         backend = self.operations.backend
-        vdisk = event_log.find(backend, disk, request.name)
+        vdisk = event_log.find(backend, Location((disk,)), request.name)
         binder = Binder(self.operations, media)
         binder.move(
-            request, disk, functools.partial(linking.save_disk, volume)
+            request,
+            disk,
+            lambda target: linking.save_disk(volume, Location((target,))),
         )
         target = volume.provider_location or ''
         event_log.log_moved(volume, vdisk, volume.size, disk, target)

@@ -27,7 +27,7 @@ from cinder_vdisk_mapper.cinder_api import backend_sections
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.moves import leg_move
 from cinder_vdisk_mapper.vdisks import locks
-from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
+from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer import exception
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.placement import client as placement_client
@@ -40,7 +40,7 @@ class Backend:
     context: Any
     name: str
     media: str
-    operations: StripeOperations
+    operations: Operations
 
     def move(
         self,
@@ -80,7 +80,7 @@ def from_conf(config: cfg.ConfigOpts) -> list[Backend]:
     for name, options in backend_sections.read(config).items():
         backend = base.load(options)
         if isinstance(backend, striping.StripingBackend):
-            operations = StripeOperations(backend, placement)
+            operations = Operations(backend, placement)
             found.append(
                 Backend(context, name, options.vdisk_media, operations)
             )

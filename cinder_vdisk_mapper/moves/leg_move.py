@@ -28,7 +28,8 @@ from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import operations
-from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
+from cinder_vdisk_mapper.vdisks import striped_layout
+from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks import discover
@@ -57,7 +58,7 @@ class LegMove:
     """
 
     context: Any
-    operations: StripeOperations
+    operations: VDiskOperations
     name: str
     media: str
     volume: Volume
@@ -109,7 +110,7 @@ class LegMove:
             return found
 
     def _decided(self) -> bool:
-        location = Location.parse(self._fresh().provider_location)
+        location = naming.location(self._fresh())
         if location not in (self.old, self.new):
             raise exception.DiskError(
                 f'volume {self.volume.id} is on disks {location}, and its '
@@ -125,7 +126,7 @@ class LegMove:
         refusal = ''
         if volume.host.partition('#')[0] != self.name:
             refusal = f'belongs to backend {volume.host}'
-        elif Location.parse(volume.provider_location) != self.old:
+        elif naming.location(volume) != self.old:
             refusal = f'is on disks {volume.provider_location}'
         elif volume.status not in statuses:
             refusal = f'is {volume.status}, which is none of: ' + ', '.join(
@@ -152,7 +153,7 @@ class LegMove:
         """Allocate the legs, have their claim follow, and begin the copy."""
         step, name = self._step, self._name
         backend = self.operations.striping
-        with self.operations.moving(name):
+        with striped_layout.lock_legs(name):
             self._check(self._fresh(), _MOVABLE)
             _, vdisk = backend.usable_vdisk(step.source, name)
             if not vdisk.minimum and step.target in self.old:
@@ -209,7 +210,7 @@ class LegMove:
     def _decide(self) -> None:
         with (
             locks.hold(f'volume-{self.volume.id}'),
-            self.operations.moving(self._name),
+            striped_layout.lock_legs(self._name),
         ):
             volume = self._fresh()
             self._check(volume, _DECIDABLE)
@@ -218,14 +219,14 @@ class LegMove:
                 self.old, self._name, self.new
             )
             with errors.cinder_errors():
-                linking.save_disk(volume, str(self.new))
+                linking.save_disk(volume, self.new)
 
     def _finish(self) -> None:
         step, name = self._step, self._name
         backend = self.operations.striping
         with (
             locks.hold(f'volume-{self.volume.id}'),
-            self.operations.moving(name),
+            striped_layout.lock_legs(name),
         ):
             self._check_kept(step.target, decided=True)
             backend.end_move(self.new, name, self.volume.size)
@@ -233,7 +234,7 @@ class LegMove:
         self._remove(step.source)
         event_log.log_moved(
             self.volume,
-            event_log.find(backend, step.target, name),
+            event_log.find(backend, Location((step.target,)), name),
             self._moved_gb,
             step.source,
             step.target,
@@ -241,7 +242,7 @@ class LegMove:
 
     def _undo(self) -> None:
         step, name = self._step, self._name
-        with self.operations.moving(name):
+        with striped_layout.lock_legs(name):
             target = self.operations.backend.disk(step.target)
             coming = self._is_moving(target)
             if not coming and target.health == discover.OK:

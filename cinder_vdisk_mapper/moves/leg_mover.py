@@ -124,7 +124,7 @@ def take_back(volume_id: str) -> None:
 
 
 def _location(volume: Volume) -> Location:
-    return Location.parse(volume.provider_location)
+    return naming.location(volume)
 
 
 def _without(volume: Volume, source: str, target: str) -> Location:
@@ -238,7 +238,7 @@ def _recover(backend: backends.Backend, disk: str, name: str) -> None:
     operations = backend.operations
     volume = _volume_of(backend, name)
     if volume is None:
-        operations.delete_everywhere(None, name)
+        operations.delete_everywhere(Location(), name)
         return
     found = operations.striping.interrupted_move(disk, name)
     if found is None:

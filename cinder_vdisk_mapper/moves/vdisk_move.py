@@ -39,6 +39,7 @@ from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import moves
+from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import files
@@ -308,7 +309,7 @@ class VolumeMove:
     def _save(self, disk: str) -> None:
         volume = self._fresh()
         if volume.provider_location != disk:
-            linking.save_disk(volume, disk)
+            linking.save_disk(volume, Location((disk,)))
 
     @errors.cinder_errors()
     def _fresh(self) -> Volume:

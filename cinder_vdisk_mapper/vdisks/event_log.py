@@ -25,19 +25,19 @@ from nova_diskplacer.disks.vdisk import VDisk
 LOG = logging.getLogger(__name__)
 
 
-def find(
-    backend: base.Backend, location: str | None, name: str
-) -> VDisk | None:
+def find(backend: base.Backend, location: Location, name: str) -> VDisk | None:
     """Return a vdisk, or a piece of it, to be logged; None if it is away."""
     with contextlib.suppress(exception.DiskPlacerError):
-        for disk in Location.parse(location).disks:
+        for disk in location.disks:
             for vdisk in backend.disk(disk).vdisks:
                 if vdisk.name == name:
                     return vdisk
     return None
 
 
-def log_bound(volume: Volume, server_id: str | None, location: str) -> None:
+def log_bound(
+    volume: Volume, server_id: str | None, location: Location
+) -> None:
     """Log that a volume has a vdisk now."""
     LOG.info(
         'Volume %s of %s GiB is bound to disk %s for %s',
@@ -66,7 +66,7 @@ def log_moved(
     )
 
 
-def log_deleted(volume: Volume, vdisk: VDisk, location: str) -> None:
+def log_deleted(volume: Volume, vdisk: VDisk, location: Location) -> None:
     """Log that the vdisk of a volume is deleted."""
     LOG.info(
         'Volume %s of %s GiB is deleted from disk %s, where it was for %s',

@@ -41,15 +41,13 @@ def stable_path(
 ) -> str:
     """Return the path of a bound volume's link, which exists then.
 
-    A striped volume has no link, because its device keeps its name.
+    The volume is not striped.
 
     :param wait: whether to wait for another process that works on the volume.
     :raises DiskPlacerError: the link leads to a disk that is not there, or
         cannot be made, or another process works on the volume.
     """
     name = naming.volume(volume)
-    if Location.parse(volume.provider_location).is_striped:
-        return backend.device_path(volume.provider_location or '', name)
     if backend.linked_disk(name) != volume.provider_location:
         with locks.hold(f'volume-{volume.id}', wait):
             # a drain may have moved it since it was read
@@ -61,8 +59,8 @@ def stable_path(
     return backend.link_path(name)
 
 
-def where(backend: base.Backend, volume: Volume) -> str | None:
-    """Return the location of a volume, None if it is not bound.
+def where(backend: base.Backend, volume: Volume) -> Location:
+    """Return the location of a volume, empty if it is not bound.
 
     ``provider_location`` is that location afterwards, here and in the
     database. The caller does not hold the lock of the volume.
@@ -74,7 +72,7 @@ def where(backend: base.Backend, volume: Volume) -> str | None:
         # it may have been bound or moved since it was read
         _refresh(volume)
         follow_link(backend, volume)
-    return volume.provider_location or None
+    return naming.location(volume)
 
 
 @errors.cinder_errors()
@@ -118,16 +116,16 @@ def follow_link(backend: base.Backend, volume: Volume) -> None:
             linked,
             volume.provider_location,
         )
-        save_disk(volume, linked)
+        save_disk(volume, Location((linked,)))
 
 
 @errors.cinder_errors()
-def save_disk(volume: Volume, disk: str) -> None:
-    """Save the disk of a bound volume.
+def save_disk(volume: Volume, location: Location) -> None:
+    """Save the disk, or disks, of a bound volume.
 
     :raises DiskError: the database does not answer, or has no such volume.
     """
     if not naming.is_exported(volume):
-        volume.provider_id = disk
-    volume.provider_location = disk
+        volume.provider_id = str(location)
+    volume.provider_location = str(location)
     volume.save()

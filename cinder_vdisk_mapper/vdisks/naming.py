@@ -18,6 +18,7 @@ The driver counts vdisks of other names and leaves them alone.
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
 from cinder_vdisk_mapper.cinder_api.types import Snapshot
 from cinder_vdisk_mapper.cinder_api.types import Volume
+from nova_diskplacer.disks.location import Location
 
 # Behind the UUID of a server, in the names of the volumes that Nova makes.
 _BLANK_VOLUME = '-blank-vol'
@@ -41,14 +42,28 @@ def unmanaged(id_: str) -> str:
     return f'unmanaged-{id_}'
 
 
-def bound_to(disk: str | None) -> ModelUpdate:
-    """Return the changes of a volume that is bound to a disk, None for none.
+def cloning(id_: str) -> str:
+    """Return the name of a snapshot that lasts while a vdisk is copied.
+
+    :param id_: in the name of the copy.
+    """
+    return f'cloning-{id_}'
+
+
+def location(volume: Volume | Snapshot) -> Location:
+    """Return where Cinder has a volume or snapshot, empty if unbound."""
+    return Location.parse(volume.provider_location)
+
+
+def bound_to(location: Location | None) -> ModelUpdate:
+    """Return the changes of a volume that is bound, None for an unbound one.
 
     No API of Cinder shows ``provider_location``. The volume's ``provider_id``
     has the disk too, which the API shows to administrators. While the volume
     is exported, it has the location of the export instead.
     """
-    return {'provider_location': disk, 'provider_id': disk}
+    text = str(location) if location else None
+    return {'provider_location': text, 'provider_id': text}
 
 
 def is_exported(volume: Volume) -> bool:

@@ -18,6 +18,7 @@ import dataclasses
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks import copies
 from cinder_vdisk_mapper.vdisks import locks
@@ -45,6 +46,16 @@ class VDiskOperations:
 
     backend: base.Backend
     placement: placement_client.PlacementClient
+
+    @property
+    def striping(self) -> striping.StripingBackend:
+        """The backend, which has striped a vdisk.
+
+        :raises DiskError: it cannot.
+        """
+        if isinstance(self.backend, striping.StripingBackend):
+            return self.backend
+        raise exception.DiskError('vdisk_backend has no striping')
 
     def free_gb(self, disk: discover.Disk) -> int:
         """Return the GiB of a disk that no claim and no vdisk takes.
@@ -201,19 +212,8 @@ class VDiskOperations:
             self.backend.usable_vdisk(disk, snapshot)
             self.backend.revert(disk, name, snapshot)
 
-    def delete_everywhere(self, disk: str | None, name: str) -> None:
-        """Delete a vdisk and its leftovers on other disks.
-
-        A vdisk on a missing disk is kept, because its bytes would stay on the
-        disk; a vdisk on a forgotten disk counts as deleted.
-
-        :param disk: ``provider_location`` of the volume or snapshot.
-        """
-        if disk and self.backend.forgotten(disk):
-            LOG.warning('%s was on disk %s, which is forgotten', name, disk)
-        elif disk:
-            self.backend.check_disk(disk)
-            self.delete(disk, name)
+    def delete_leftovers(self, name: str) -> None:
+        """Delete a vdisk from all healthy disks, and its link."""
         for leftover in self.backend.disks_holding(name):
             self.delete(leftover, name)
         self.backend.unlink(name)

@@ -96,6 +96,11 @@ class Location(tuple[str, ...]):
         """True if the vdisk has several legs, on one disk or several."""
         return len(self) > 1
 
+    @property
+    def disk(self) -> str | None:
+        """The disk of a vdisk that is not striped, None for any other."""
+        return self[0] if len(self) == 1 else None
+
     def legs_on(self, disk: str) -> tuple[int, ...]:
         """Return the legs that a disk holds, ascending."""
         return tuple(

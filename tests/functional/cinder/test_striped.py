@@ -54,11 +54,11 @@ class FileStripes(filesystem.FilesystemBackend, striping.StripingBackend):
         self.create(disk, name, volume_id, server_id, size_gb)
         self.tags[name] = stripe
 
-    def device_path(self, disk, name):
-        return super().device_path(disk.split(',')[0], name)
+    def striped_path(self, name):
+        return self.device_path(self.tags[name][0], name)
 
     def activate_stripe(self, location, name, size_gb):
-        self.check_disk(str(location), name)
+        self.check_location(location, name)
 
     def deactivate_stripe(self, location, name):
         pass

@@ -97,7 +97,7 @@ class Thread(threading.Thread):
 
     def bind(self, volume_id, server=None):
         """Bind a volume of 1 GiB and return its disk."""
-        return self.binder.bind(
+        (disk,) = self.binder.bind(
             bind_request.BindRequest(
                 name=f'volume-{volume_id}',
                 volume_id=volume_id,
@@ -108,6 +108,7 @@ class Thread(threading.Thread):
                 attached=dict,
             )
         )
+        return disk
 
     def create(self):
         """Bind a volume for nobody."""

@@ -106,7 +106,7 @@ class AgreementTestCase(testtools.TestCase):
             )
             of_flavor = connections.is_of_flavor(server, volume)
             name = f'volume-{number}'
-            where = binder.bind(
+            (where,) = binder.bind(
                 bind_request.BindRequest(
                     name,
                     str(number),

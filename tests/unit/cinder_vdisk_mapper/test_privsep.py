@@ -283,6 +283,7 @@ class BackendsTestCase(testtools.TestCase):
 #: methods of a backend that run no operation of their own
 LOOKUPS = (
     'check_disk',
+    'check_location',
     'device_path',
     'disk',
     'disks_holding',
@@ -291,6 +292,7 @@ LOOKUPS = (
     'has_entry',
     'link_path',
     'stripe_is_active',
+    'striped_path',
     'usable_vdisk',
 )
 

@@ -33,12 +33,15 @@ class Backend(test_striped_binding.StripingBackend):
         self.made = []
 
     def activate_stripe(self, location, name, size_gb):
-        self.check_disk(str(location), name)
+        self.check_location(location, name)
         self.made.append((str(location), name, size_gb))
         self.active.add(name)
 
     def device_path(self, disk, name):
-        return f'/dev/mapper/{name}' if ',' in disk else f'/dev/{disk}/{name}'
+        return f'/dev/{disk}/{name}'
+
+    def striped_path(self, name):
+        return f'/dev/mapper/{name}'
 
 
 class DriverTestCase(test_driver.DriverTestCase):

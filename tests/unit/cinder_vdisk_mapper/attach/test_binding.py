@@ -88,6 +88,10 @@ class BindingTestCase(testtools.TestCase):
         )
         self.binder = binding.Binder(self.operations, media)
 
+    def bind(self, what):
+        """Bind a vdisk and return the text of its location."""
+        return str(self.binder.bind(what))
+
     def reserved(self):
         """Return the reserved GiB of each disk."""
         return {
@@ -136,15 +140,15 @@ class LockTestCase(BindingTestCase):
     def test_claimed(self):
         self.placement.claim('server', {'a': 10})
         who = server(vdisks=1, vdisk_gb=10)
-        self.binder.bind(request('1', 10, who))
+        self.bind(request('1', 10, who))
         self.assertLocked('server-server', 'volume-1', 'disk-a')
 
     def test_not_claimed(self):
-        self.binder.bind(request('1', 10))
+        self.bind(request('1', 10))
         self.assertLocked('volume-1', 'disk-a')
 
     def test_changes(self):
-        self.binder.bind(request('1', 10))
+        self.bind(request('1', 10))
         self.seen.clear()
         self.operations.snapshot('a', 'volume-1', 'snapshot-1', 's')
         self.assertLocked('disk-a')
@@ -160,9 +164,9 @@ class BindTestCase(BindingTestCase):
     def test_claims_are_filled_by_vdisks_of_the_flavor_alone(self):
         self.placement.claim('server', {'a': 10, 'c': 10})
         who = server(vdisks=2, vdisk_gb=10)
-        self.assertEqual('b', self.binder.bind(request('1', 4, who)))
-        self.assertEqual('a', self.binder.bind(request('2', 10, who)))
-        self.assertEqual('c', self.binder.bind(request('3', 10, who)))
+        self.assertEqual('b', self.bind(request('1', 4, who)))
+        self.assertEqual('a', self.bind(request('2', 10, who)))
+        self.assertEqual('c', self.bind(request('3', 10, who)))
         self.assertEqual({'a': 0, 'b': 4, 'c': 0}, self.reserved())
 
     def test_no_vdisk_of_the_flavor(self):
@@ -172,12 +176,12 @@ class BindTestCase(BindingTestCase):
             self.placement.claim('server', {'a': 10, 'b': 10})
             who = server(vdisks=2, vdisk_gb=10)
             root = request('root', size, who, of_flavor=False)
-            where = self.binder.bind(root)
+            where = self.bind(root)
             self.assertEqual(size, self.reserved()[where])
             self.assertEqual(
                 ['a', 'b'],
                 sorted(
-                    self.binder.bind(request(n, 10, who, boot_time=True))
+                    self.bind(request(n, 10, who, boot_time=True))
                     for n in '12'
                 ),
             )
@@ -191,25 +195,25 @@ class BindTestCase(BindingTestCase):
         who = server(vdisks=2, vdisk_gb=10, mapping='consolidated')
         self.assertRefused('no disk for volume', request('root', 1, who))
         for number in '12':
-            self.binder.bind(request(number, 10, who, boot_time=True))
+            self.bind(request(number, 10, who, boot_time=True))
 
     def test_vdisks_per_disk(self):
         self.placement.claim('server', {'a': 20, 'b': 20})
         who = server(vdisks=4, vdisk_gb=10, vdisks_per_disk=2)
-        bound = [self.binder.bind(request(n, 10, who)) for n in '1234']
+        bound = [self.bind(request(n, 10, who)) for n in '1234']
         self.assertEqual(['a', 'b', 'a', 'b'], bound)
 
     def test_boot_time_volume_is_bound_to_a_claim_or_not_at_all(self):
         self.placement.claim('server', {'a': 10})
         who = server(vdisks=1, vdisk_gb=10)
-        self.binder.bind(request('1', 10, who, boot_time=True))
+        self.bind(request('1', 10, who, boot_time=True))
         self.assertRefused(
             'volume 2 of 10 GiB does not fit the claims of server server',
             request('2', 10, who, boot_time=True),
         )
         # without a claim there is nothing to hold on to
         other = server('other')
-        self.binder.bind(request('3', 10, other, boot_time=True))
+        self.bind(request('3', 10, other, boot_time=True))
 
     def test_claim_on_a_disk_that_is_away(self):
         self.placement.claim('server', {'a': 10})
@@ -249,17 +253,17 @@ class BindTestCase(BindingTestCase):
             who = server(vdisks=1, vdisk_gb=10)
             self.assertEqual(
                 disk,
-                self.binder.bind(request('1', 10, who, boot_time=boot_time)),
+                self.bind(request('1', 10, who, boot_time=boot_time)),
             )
 
     def test_a_killed_attachment_to_another_server(self):
         """Its vdisk does not fill the claim of that server any more."""
         self.placement.claim('other', {'a': 10})
         before = request('1', 10, server('other', vdisks=1, vdisk_gb=10))
-        self.assertEqual('a', self.binder.bind(before))
+        self.assertEqual('a', self.bind(before))
         self.assertEqual(0, self.reserved()['a'])
         now = request('1', 10, server(vdisks=1, vdisk_gb=10))
-        self.assertEqual('a', self.binder.bind(now))
+        self.assertEqual('a', self.bind(now))
         self.assertEqual(10, self.reserved()['a'])
 
     def test_claimed_disk_that_refuses(self):
@@ -273,13 +277,13 @@ class BindTestCase(BindingTestCase):
         self.placement.claim('server', {'a': 10, 'b': 10})
         who = server(vdisks=2, vdisk_gb=10)
         # other volumes avoid its disks while another one has room
-        self.assertEqual('c', self.binder.bind(request('1', 60, who)))
-        self.assertEqual('a', self.binder.bind(request('2', 60, who)))
+        self.assertEqual('c', self.bind(request('1', 60, who)))
+        self.assertEqual('a', self.bind(request('2', 60, who)))
 
     def test_a_claim_that_no_vdisk_fits_counts_for_round_robin(self):
         self.placement.claim('server', {'a': 5})
         who = server(vdisks=1, vdisk_gb=10)
-        bound = [self.binder.bind(request(n, 10, who)) for n in '12']
+        bound = [self.bind(request(n, 10, who)) for n in '12']
         self.assertEqual(['b', 'c'], bound)
         self.assertRefused('no disk for volume 3', request('3', 10, who))
 
@@ -290,16 +294,16 @@ class BindTestCase(BindingTestCase):
             fake_disks.make_disk('c'),
             media='hdd',
         )
-        self.assertEqual('c', self.binder.bind(request('1')))
+        self.assertEqual('c', self.bind(request('1')))
 
     def test_full_disk_is_passed_over(self):
         self.backend.full = {'a', 'b'}
-        self.assertEqual('c', self.binder.bind(request()))
+        self.assertEqual('c', self.bind(request()))
         self.assertEqual({'a': 0, 'b': 0, 'c': 10}, self.reserved())
 
     def test_claim_that_comes_in_between_wins(self):
         self.backend.changed = lambda: self.placement.claim('other', {'a': 95})
-        self.assertEqual('b', self.binder.bind(request()))
+        self.assertEqual('b', self.bind(request()))
         self.assertEqual({'a': 0, 'b': 10, 'c': 0}, self.reserved())
         self.assertEqual((), self.backend.known['a'].vdisks)
 
@@ -316,23 +320,23 @@ class BindTestCase(BindingTestCase):
         self.assertRefused('of project other', request(for_=server()))
 
     def test_again(self):
-        self.assertEqual('a', self.binder.bind(request()))
+        self.assertEqual('a', self.bind(request()))
         self.placement.offered['a'][placement_client.GB]['reserved'] = 0
-        self.assertEqual('a', self.binder.bind(request()))
+        self.assertEqual('a', self.bind(request()))
         self.assertEqual({'a': 10, 'b': 0, 'c': 0}, self.reserved())
 
     def test_again_when_the_room_is_gone(self):
-        self.binder.bind(request(size_gb=60))
+        self.bind(request(size_gb=60))
         self.placement.offered['a'][placement_client.GB]['reserved'] = 0
         self.placement.claim('other', {'a': 50})
         self.assertRefused('are larger than the disk', request(size_gb=60))
 
     def test_bound_vdisk_of_another_server(self):
         one, other = server('one'), server('other')
-        self.binder.bind(request('1', for_=one))
+        self.bind(request('1', for_=one))
         self.binder.check_max_per_disk(request('1', for_=other), 'a')
         self.binder.check_max_per_disk(request('1'), 'a')
-        self.binder.bind(request('2', for_=other))
+        self.bind(request('2', for_=other))
         error = self.assertRaises(
             errors.BindingError,
             self.binder.check_max_per_disk,
@@ -357,7 +361,7 @@ class BindTestCase(BindingTestCase):
             self.late('b', late=False, health='hung'),
             fake_disks.make_disk('c'),
         )
-        self.assertEqual('c', self.binder.bind(request()))
+        self.assertEqual('c', self.bind(request()))
 
     def test_a_claimed_disk_is_waited_for(self):
         for listed in (
@@ -373,7 +377,7 @@ class BindTestCase(BindingTestCase):
             ):
                 self.assertEqual(
                     'b',
-                    self.binder.bind(request(for_=server(), boot_time=True)),
+                    self.bind(request(for_=server(), boot_time=True)),
                 )
 
 
@@ -438,14 +442,14 @@ class MoveTestCase(BindingTestCase):
 class AttachedTestCase(BindingTestCase):
     def test_vdisks_of_others_that_are_attached_count(self):
         one, other = server('one'), server('other')
-        self.assertEqual('a', self.binder.bind(request('1', for_=one)))
+        self.assertEqual('a', self.bind(request('1', for_=one)))
 
         def attached():
             return {'a': frozenset({'volume-1'})}
 
         # 'a' is the fullest disk, but also where the server has a vdisk
         self.backend.full = {'c'}
-        bound = self.binder.bind(request('2', 10, other, attached=attached))
+        bound = self.bind(request('2', 10, other, attached=attached))
         self.assertEqual('b', bound)
         self.assertRefused(
             'no disk', request('3', 10, other, attached=attached)
@@ -467,7 +471,7 @@ class RaceTestCase(BindingTestCase):
 
         def bind(number):
             try:
-                results.append(self.binder.bind(request(number, 10, who)))
+                results.append(self.bind(request(number, 10, who)))
             except errors.BindingError:
                 results.append(None)
 
@@ -504,7 +508,7 @@ class RaceTestCase(BindingTestCase):
         threads = [
             threading.Thread(
                 target=lambda number=number: results.append(
-                    self.binder.bind(request(number))
+                    self.bind(request(number))
                 )
             )
             for number in 'xyz'
@@ -535,7 +539,7 @@ class LocksTestCase(BindingTestCase):
 
         def bind(media):
             binder = binding.Binder(self.operations, media)
-            results.append(binder.bind(request(media)))
+            results.append(str(binder.bind(request(media))))
 
         threads = [
             threading.Thread(target=bind, args=(media,))
@@ -650,7 +654,7 @@ class Ledger(stateful.RuleBasedStateMachine):
             for disk in self.backend.disks()
         }
         try:
-            bound = self.binder.bind(what)
+            (bound,) = self.binder.bind(what)
         except errors.BindingError:
             assert not claimed
             assert of_flavor or max(room.values()) < size

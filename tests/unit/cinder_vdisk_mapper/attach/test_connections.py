@@ -11,10 +11,8 @@
 #    under the License.
 
 
-import contextlib
 from unittest import mock
 
-import fixtures
 import testtools
 from cinder import objects
 
@@ -23,50 +21,12 @@ from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api.releases import models
 from nova_diskplacer import exception
-from nova_diskplacer.disks.location import Location
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_driver
 from tests.unit.cinder_vdisk_mapper.attach import test_binding
 
-OLD, NEW = 'a,a', 'a,b'
 NAME = 'volume-id'
 CONNECTOR = {'host': 'node'}
-
-
-class ActivateTestCase(testtools.TestCase):
-    def test_legs_that_have_moved_since_the_volume_was_read(self):
-        """Its device would be on legs that are to be wiped."""
-        held = []
-        volume = mock.Mock(id='1', name_id='1', size=2, provider_location=OLD)
-
-        def refresh():
-            self.assertEqual(['volume-1'], held)
-            volume.provider_location = NEW
-
-        volume.refresh = refresh
-
-        @contextlib.contextmanager
-        def hold(name, *_):
-            held.append(name)
-            yield
-            held.remove(name)
-
-        self.useFixture(
-            fixtures.MockPatchObject(connections.locks, 'hold', hold)
-        )
-        operations = mock.Mock()
-
-        def activate(location, name, size):
-            self.assertEqual(['volume-1'], held)
-            self.assertEqual(
-                (Location.parse(NEW), 'volume-1', 2), (location, name, size)
-            )
-
-        operations.striping.activate_stripe.side_effect = activate
-        connections.Connections('node@lvm', None, operations, {})._activate(
-            OLD, volume
-        )
-        operations.striping.activate_stripe.assert_called_once()
 
 
 class ConnectionsTestCase(test_driver.DriverTestCase):
@@ -126,9 +86,8 @@ class ConnectionsTestCase(test_driver.DriverTestCase):
 
     def test_a_device_that_is_still_open(self):
         self.connections.operations = mock.Mock()
-        self.connections.operations.striping.deactivate_stripe.side_effect = (
-            exception.DiskError('in use')
-        )
+        vdisk = self.connections.operations.of.return_value
+        vdisk.deactivate.side_effect = exception.DiskError('in use')
         self.connections.remove_export(
             None,
             test_driver.volume(

@@ -26,7 +26,7 @@ from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api import errors
-from cinder_vdisk_mapper.vdisks import operations
+from cinder_vdisk_mapper.vdisks import layouts
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_driver
@@ -174,7 +174,7 @@ class HandOverTestCase(testtools.TestCase):
         self.backend = fakes.Backend(*disks)
         self.backend.written = lambda disk, name: False
         self.backend.link('a', 'volume-1')
-        self.operations = operations.VDiskOperations(
+        self.operations = layouts.Operations(
             self.backend, fakes.Placement(*disks)
         )
 

@@ -12,7 +12,7 @@
 
 
 from cinder_vdisk_mapper.backend import striping
-from cinder_vdisk_mapper.vdisks.striped_operations import StripeOperations
+from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
@@ -82,7 +82,7 @@ class StripingTestCase(test_binding.BindingTestCase):
         super().setUp()
         self.setup(*(fake_disks.make_disk(uuid) for uuid in 'abcd'))
         self.backend = StripingBackend(*self.backend.disks())
-        self.operations = StripeOperations(self.backend, self.placement)
+        self.operations = Operations(self.backend, self.placement)
         self.binder.operations = self.operations
 
     def claim(self, *disks, gb=10):
@@ -101,7 +101,7 @@ class StripingTestCase(test_binding.BindingTestCase):
 class BindTestCase(StripingTestCase):
     def test_claimed(self):
         self.claim('a', 'c', 'd')
-        found = self.binder.bind(request('1', 30, server(), boot_time=True))
+        found = self.bind(request('1', 30, server(), boot_time=True))
         self.assertEqual('a,c,d', found)
         self.assertEqual({'a': 10, 'c': 10, 'd': 10}, self.pieces())
         self.assertEqual(dict.fromkeys('abcd', 0), self.reserved())
@@ -110,13 +110,13 @@ class BindTestCase(StripingTestCase):
             self.assertEqual(('a', 'c', 'd'), piece.stripe)
             self.assertEqual('server', piece.server_id)
         # again, after a kill before it was saved
-        self.assertEqual(found, self.binder.bind(request('1', 30, server())))
+        self.assertEqual(found, self.bind(request('1', 30, server())))
 
     def test_several(self):
         who = server(vdisks=2, vdisks_per_disk=2)
         self.claim('a', 'b', 'c', gb=20)
         for number in '12':
-            found = self.binder.bind(request(number, 30, who))
+            found = self.bind(request(number, 30, who))
             self.assertEqual('a,b,c', found)
         self.assertRefused(
             'needs 10 GiB on each of 3 disks',
@@ -137,22 +137,22 @@ class BindTestCase(StripingTestCase):
         self.claim('a', 'b', 'c')
         self.backend.known['b'] = fake_disks.make_disk('b', draining=True)
         what = request('1', 30, server())
-        self.assertEqual('d', self.binder.bind(what))
+        self.assertEqual('d', self.bind(what))
         what = request('2', 30, server(), boot_time=True)
-        self.assertEqual('a,b,c', self.binder.bind(what))
+        self.assertEqual('a,b,c', self.bind(what))
 
     def test_one_beside_the_flavor_is_not_striped(self):
         self.claim('a', 'b', 'c')
-        self.binder.bind(request('1', 30, server()))
-        self.assertEqual('d', self.binder.bind(request('2', 30, server())))
+        self.bind(request('1', 30, server()))
+        self.assertEqual('d', self.bind(request('2', 30, server())))
 
     def test_without_a_claim(self):
         """As on a host that Nova was forced to."""
-        found = self.binder.bind(request('1', 30, server(), boot_time=True))
+        found = self.bind(request('1', 30, server(), boot_time=True))
         self.assertEqual('a,b,c', found)
         self.assertEqual({'a': 10, 'b': 10, 'c': 10, 'd': 0}, self.reserved())
         # one that is attached later is of its type's mapping
-        self.assertEqual('d', self.binder.bind(request('2', 30, server())))
+        self.assertEqual('d', self.bind(request('2', 30, server())))
 
     def test_all_or_none(self):
         self.claim('a', 'b', 'c')
@@ -178,15 +178,15 @@ class BindTestCase(StripingTestCase):
 
     def test_no_vdisk_of_the_flavor_is_not_striped(self):
         self.claim('a', 'b', 'c')
-        self.assertEqual('d', self.binder.bind(request('1', 20, server())))
-        self.assertEqual('a,b,c', self.binder.bind(request('2', 30, server())))
+        self.assertEqual('d', self.bind(request('1', 20, server())))
+        self.assertEqual('a,b,c', self.bind(request('2', 30, server())))
 
     def test_completed_after_a_kill(self):
         self.claim('a', 'b', 'c')
         self.backend.create_piece(
             'b', 'volume-1', '1', 'server', 10, Location('bac'), 0
         )
-        found = self.binder.bind(request('1', 30, server()))
+        found = self.bind(request('1', 30, server()))
         self.assertEqual('b,a,c', found)
         self.assertEqual({'a': 10, 'b': 10, 'c': 10}, self.pieces())
 

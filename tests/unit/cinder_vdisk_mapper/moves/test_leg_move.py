@@ -103,7 +103,6 @@ class DecideTestCase(testtools.TestCase):
             provider_location='a,a',
         )
         self.operations = mock.MagicMock()
-        self.operations.moving = lambda name: self.hold('moving')
         self.disks = {
             uuid: disks.make_disk(uuid, mbps=SSD_MBPS) for uuid in 'ab'
         }
@@ -120,6 +119,11 @@ class DecideTestCase(testtools.TestCase):
         snapshots = mock.Mock(return_value=[])
         for target, name, value in (
             (leg_move.locks, 'hold', lambda name: self.hold(name)),
+            (
+                leg_move.striped_layout,
+                'lock_legs',
+                lambda name: self.hold('moving'),
+            ),
             (leg_move.linking, 'save_disk', self.save),
             (leg_move.naming, 'is_exported', lambda volume: False),
             (leg_move.objects.Volume, 'get_by_id', lambda *_: self.volume),
@@ -143,7 +147,7 @@ class DecideTestCase(testtools.TestCase):
 
     def save(self, volume, location):
         self.do('save')
-        volume.provider_location = location
+        volume.provider_location = str(location)
 
     def check_disk(self, uuid):
         if self.disks[uuid].health != 'ok':

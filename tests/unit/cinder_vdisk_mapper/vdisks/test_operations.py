@@ -380,7 +380,7 @@ class DrainingTestCase(OperationsTestCase):
             fake_disks.make_disk('a', 100, draining=True),
             fake_disks.make_disk('b', 20),
         )
-        self.assertEqual('b', self.binder.bind(request('2', 10)))
+        self.assertEqual('b', self.bind(request('2', 10)))
         self.assertRefused('no disk for volume', request('3', 11))
 
     def test_what_began_to_be_drained_meanwhile(self):

@@ -12,11 +12,16 @@
 
 """Changes of striped vdisks."""
 
+import contextlib
 import dataclasses
 from unittest import mock
 
+import fixtures
+import testtools
+
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks import striped_layout
 from nova_diskplacer import exception
 from nova_diskplacer.disks.location import Location
 from tests.fakes import disks as fake_disks
@@ -25,8 +30,47 @@ from tests.unit.cinder_vdisk_mapper.attach import test_striped_binding
 from tests.unit.cinder_vdisk_mapper.attach.test_striped_binding import request
 from tests.unit.cinder_vdisk_mapper.attach.test_striped_binding import server
 
+OLD, NEW = 'a,a', 'a,b'
 
-class OperationsTestCase(test_striped_binding.StripingTestCase):
+
+class ActivateTestCase(testtools.TestCase):
+    def test_legs_that_have_moved_since_the_volume_was_read(self):
+        """Its device would be on legs that are to be wiped."""
+        held = []
+        volume = mock.Mock(id='1', name_id='1', size=2, provider_location=OLD)
+
+        def refresh():
+            self.assertEqual(['volume-1'], held)
+            volume.provider_location = NEW
+
+        volume.refresh = refresh
+
+        @contextlib.contextmanager
+        def hold(name, *_):
+            held.append(name)
+            yield
+            held.remove(name)
+
+        self.useFixture(
+            fixtures.MockPatchObject(striped_layout.locks, 'hold', hold)
+        )
+        operations = mock.Mock()
+
+        def activate(location, name, size):
+            self.assertEqual(['volume-1'], held)
+            self.assertEqual(
+                (Location.parse(NEW), 'volume-1', 2), (location, name, size)
+            )
+
+        operations.striping.activate_stripe.side_effect = activate
+        vdisk = striped_layout.Striped(
+            operations, Location.parse(OLD), 'volume-1'
+        )
+        vdisk.activate(volume)
+        operations.striping.activate_stripe.assert_called_once()
+
+
+class StripedTestCase(test_striped_binding.StripingTestCase):
     """Disks a, b and c hold volume-1 of 30 GiB."""
 
     def setUp(self):
@@ -35,6 +79,7 @@ class OperationsTestCase(test_striped_binding.StripingTestCase):
         self.location = self.binder.bind(request('1', 30, server()))
         for uuid in 'abc':
             self.backend.content[uuid, 'volume-1'] = f'data {uuid}'
+        self.vdisk = self.operations.at(self.location, 'volume-1')
 
     def assertRefusedChange(self, reason, method, *arguments):
         before, reserved = self.backend.disks(), self.reserved()
@@ -45,58 +90,64 @@ class OperationsTestCase(test_striped_binding.StripingTestCase):
         self.assertEqual(before, self.backend.disks())
         self.assertEqual(reserved, self.reserved())
 
+    def test_its_device_needs_no_link(self):
+        for path in (
+            self.vdisk.device_path(),
+            self.vdisk.stable_path(mock.Mock()),
+        ):
+            self.assertEqual('/dev/mapper/diskplacer-striped-volume-1', path)
+        self.assertEqual({}, self.backend.linked)
+
     def test_extend(self):
         self.backend.active.add('volume-1')
-        self.operations.extend(self.location, 'volume-1', 100)
+        self.vdisk.extend(100)
         self.assertEqual(dict.fromkeys('abc', 34), self.pieces())
         self.assertEqual(set(), self.backend.active)
         self.assertEqual({'a': 24, 'b': 24, 'c': 24, 'd': 0}, self.reserved())
-        self.operations.extend(self.location, 'volume-1', 100)
+        self.vdisk.extend(100)
         self.placement.claim('other', {'c': 60})
         self.assertRefusedChange(
             'disk c has no room',
-            self.operations.extend,
-            self.location,
-            'volume-1',
+            self.vdisk.extend,
             200,
         )
 
     def test_snapshot_and_revert(self):
-        arguments = self.location, 'volume-1', 'snapshot-s', 's'
+        arguments = 'snapshot-s', 's'
         self.placement.claim('other', {'b': 81})
         self.assertRefusedChange(
-            'disk b has no room', self.operations.snapshot, *arguments
+            'disk b has no room', self.vdisk.snapshot, *arguments
         )
         self.placement.claims['b'].pop('other')
         self.backend.changed = lambda: self.placement.claim('x', {'c': 85})
         self.assertRefusedChange(
-            'disk c has no room', self.operations.snapshot, *arguments
+            'disk c has no room', self.vdisk.snapshot, *arguments
         )
         self.placement.claims['c'].pop('x')
         self.backend.changed = lambda: None
         with mock.patch.object(locks, 'hold', wraps=locks.hold) as hold:
-            self.operations.snapshot(*arguments)
+            self.vdisk.snapshot(*arguments)
         self.assertEqual(
             ['legs-volume-1', 'disk-a', 'disk-b', 'disk-c'],
             [call.args[0] for call in hold.call_args_list],
         )
-        self.operations.snapshot(*arguments)
+        self.vdisk.snapshot(*arguments)
         self.assertEqual({'a': 10, 'b': 10, 'c': 10, 'd': 0}, self.reserved())
         # what exists is not undone
         self.placement.claim('other', {'b': 80})
         with mock.patch.object(self.operations, 'reserve', return_value=False):
             self.assertRaises(
-                errors.BindingError, self.operations.snapshot, *arguments
+                errors.BindingError, self.vdisk.snapshot, *arguments
             )
         self.assertEqual(3, len(self.pieces('snapshot-s')))
         self.backend.content['b', 'volume-1'] = 'new'
-        self.operations.revert(self.location, 'volume-1', 'snapshot-s')
+        self.vdisk.revert('snapshot-s')
         self.assertEqual('data b', self.backend.content['b', 'volume-1'])
-        self.operations.revert(self.location, 'volume-1', None)
+        self.vdisk.revert(None)
         self.assertEqual('', self.backend.content['b', 'volume-1'])
 
     def clone(self):
-        self.operations.clone(self.location, 'volume-1', 'volume-2', '2', 60)
+        self.vdisk.clone('volume-2', '2', 60)
 
     def test_clone(self):
         self.backend.full = {'c'}
@@ -117,7 +168,7 @@ class OperationsTestCase(test_striped_binding.StripingTestCase):
         # one from a snapshot goes on with that
         self.operations.delete_everywhere(self.location, 'volume-2')
         self.backend.snapshot_stripe(
-            Location.parse(self.location), 'volume-1', 'cloning-2', '2'
+            self.location, 'volume-1', 'cloning-2', '2'
         )
         self.backend.clone('a', 'cloning-2', 'volume-2', '2', 20)
         for uuid in 'abc':
@@ -163,9 +214,7 @@ class OperationsTestCase(test_striped_binding.StripingTestCase):
         self.operations.backend = fakes.Backend(*self.backend.disks())
         self.assertRaises(
             exception.DiskError,
-            self.operations.extend,
-            self.location,
-            'volume-1',
+            self.vdisk.extend,
             60,
         )
 
@@ -186,17 +235,17 @@ class OperationsTestCase(test_striped_binding.StripingTestCase):
         )
 
     def test_nothing_is_changed_while_legs_move(self):
-        self.backend.create_piece('d', 'volume-1', '1', None, 10, 'a,b,c', 0)
+        self.backend.create_piece(
+            'd', 'volume-1', '1', None, 10, self.location, 0
+        )
         self.change('d', moving=True)
         for operation, *arguments in (
-            (self.operations.extend, 60),
-            (self.operations.snapshot, 'snapshot-s', 's'),
-            (self.operations.clone, 'volume-2', '2', 60),
-            (self.operations.revert, None),
+            (self.vdisk.extend, 60),
+            (self.vdisk.snapshot, 'snapshot-s', 's'),
+            (self.vdisk.clone, 'volume-2', '2', 60),
+            (self.vdisk.revert, None),
         ):
-            self.assertRefusedChange(
-                'is being moved', operation, 'a,b,c', 'volume-1', *arguments
-            )
+            self.assertRefusedChange('is being moved', operation, *arguments)
 
     def test_nothing_is_changed_where_legs_have_moved_since(self):
         # the volume was read before
@@ -204,36 +253,30 @@ class OperationsTestCase(test_striped_binding.StripingTestCase):
             self.change(uuid, stripe=Location('abd'))
         self.assertRefusedChange(
             'was moved to a,b,d: repeat',
-            self.operations.extend,
-            'a,b,c',
-            'volume-1',
+            self.vdisk.extend,
             60,
         )
         self.change('a', stripe=Location('abc'))
         self.assertRefusedChange(
             'was moved to a,b,c, a,b,d: repeat',
-            self.operations.extend,
-            'a,b,c',
-            'volume-1',
+            self.vdisk.extend,
             60,
         )
 
     def test_one_of_the_disks_is_being_drained(self):
         self.change('b', draining=True)
         for operation, *arguments in (
-            (self.operations.extend, 60),
-            (self.operations.snapshot, 'snapshot-s', 's'),
-            (self.operations.clone, 'volume-2', '2', 60),
+            (self.vdisk.extend, 60),
+            (self.vdisk.snapshot, 'snapshot-s', 's'),
+            (self.vdisk.clone, 'volume-2', '2', 60),
         ):
             self.assertRefusedChange(
                 'disk b is being drained',
                 operation,
-                'a,b,c',
-                'volume-1',
                 *arguments,
             )
         # of its own size, as after a backup was restored
-        self.operations.extend('a,b,c', 'volume-1', 30)
+        self.vdisk.extend(30)
         self.assertEqual(dict.fromkeys('abc', 10), self.pieces())
 
     def test_an_extension_that_cannot_be_undone(self):
@@ -248,9 +291,7 @@ class OperationsTestCase(test_striped_binding.StripingTestCase):
         ):
             error = self.assertRaises(
                 errors.BindingError,
-                self.operations.extend,
-                'a,b,c',
-                'volume-1',
+                self.vdisk.extend,
                 60,
             )
         self.assertIn('disk c has no room', str(error))
@@ -267,9 +308,9 @@ class OperationsTestCase(test_striped_binding.StripingTestCase):
         for uuid in 'ab':
             self.backend.clone(uuid, 'volume-1', 'cloning-1', '1', 10)
             self.backend.clone(uuid, 'volume-1', 'cloning-2', '2', 10)
-        self.operations.delete_everywhere('a,b,c', 'volume-1')
+        self.operations.delete_everywhere(self.location, 'volume-1')
         self.assertEqual({}, self.pieces('cloning-1'))
         self.assertEqual(dict.fromkeys('ab', 10), self.pieces('cloning-2'))
         # a snapshot has none
-        self.operations.delete_everywhere(None, 'snapshot-2')
+        self.operations.delete_everywhere(Location(), 'snapshot-2')
         self.assertEqual(dict.fromkeys('ab', 10), self.pieces('cloning-2'))
