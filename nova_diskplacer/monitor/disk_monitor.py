@@ -19,6 +19,7 @@ import collections.abc
 import dataclasses
 import math
 import re
+import typing
 
 import numpy
 from oslo_config import cfg
@@ -57,6 +58,17 @@ _CHECK_BYTES = 16384
 _HYSTERESIS = 0.9
 
 
+class _Interval(typing.NamedTuple):
+    """The time between two updates of a disk, and the I/O in it.
+
+    ``iocost_usage`` is the charged share of the time, None if it is unknown.
+    """
+
+    seconds: float
+    done: diskstats.Counters
+    iocost_usage: float | None
+
+
 @dataclasses.dataclass
 class _Disk:
     """A disk at its last update; ``iocost_seconds`` is the charged time.
@@ -77,6 +89,31 @@ class _Disk:
     idle_seconds: float = 0.0
     totals_seconds: float = 0.0
     used_seconds: float = 0.0
+
+    def advance(
+        self,
+        now: float,
+        device: Device,
+        counters: diskstats.Counters,
+        iocost_seconds: float | None,
+    ) -> _Interval | None:
+        """Return the interval up to now, None if it is not known.
+
+        :param device: the same one; its known throughput may have changed.
+        """
+        seconds = now - self.updated
+        before, charged_before = self.counters, self.iocost_seconds
+        self.device, self.counters, self.updated = device, counters, now
+        self.iocost_seconds = iocost_seconds
+        if not before or seconds <= 0:
+            return None
+        done = counters.since(before)
+        if done is None:
+            return None
+        usage = None
+        if iocost_seconds is not None and charged_before is not None:
+            usage = max(0.0, iocost_seconds - charged_before) / seconds
+        return _Interval(seconds, done, usage)
 
 
 class DiskMonitor:
@@ -126,48 +163,37 @@ class DiskMonitor:
             counters = counted.get(device.number)
             if counters is None:
                 continue
-            disk = self._disks.get(uuid)
-            if disk is None or disk.device.number != device.number:
-                disk = self._disks[uuid] = _Disk(
-                    device=device,
-                    depth=_depth(device),
-                    usual=disk.usual if disk else self._load(device),
-                    totals=disk.totals if disk else diskstats.Counters(),
-                    saved=now,
-                    updated=now,
-                )
-            seconds = now - disk.updated
-            done, usage = None, None
-            if disk.counters and seconds > 0:
-                done = counters.since(disk.counters)
-            charged_seconds = charged.get(device.number)
-            if (
-                done is not None
-                and charged_seconds is not None
-                and disk.iocost_seconds is not None
-            ):
-                more = max(0.0, charged_seconds - disk.iocost_seconds)
-                usage = more / seconds
-            # its known throughput may have changed
-            disk.device, disk.counters, disk.updated = device, counters, now
-            disk.iocost_seconds = charged_seconds
-            if done is not None:
+            disk = self._disk(device, now)
+            interval = disk.advance(
+                now, device, counters, charged.get(device.number)
+            )
+            if interval:
                 states[uuid] = self._update(
-                    disk, done, seconds, usage, consumers.get(uuid, 0)
+                    disk, interval, consumers.get(uuid, 0)
                 )
         for uuid in self._disks.keys() - devices.keys():
             self._save(self._disks.pop(uuid))
         self._warnings.clear_except(devices)
         return states
 
+    def _disk(self, device: Device, now: float) -> _Disk:
+        """Return a disk; one that is another device now begins anew."""
+        disk = self._disks.get(device.uuid)
+        if disk is None or disk.device.number != device.number:
+            disk = self._disks[device.uuid] = _Disk(
+                device=device,
+                depth=_depth(device),
+                usual=disk.usual if disk else self._load(device),
+                totals=disk.totals if disk else diskstats.Counters(),
+                saved=now,
+                updated=now,
+            )
+        return disk
+
     def _update(
-        self,
-        disk: _Disk,
-        done: diskstats.Counters,
-        seconds: float,
-        iocost_usage: float | None,
-        consumers: int,
+        self, disk: _Disk, interval: _Interval, consumers: int
     ) -> types.DiskState:
+        seconds, done, iocost_usage = interval
         device, uuid = disk.device, disk.device.uuid
         window = self._options.pressure_window
         used = utilization(device, disk.depth, done, seconds, iocost_usage)
