@@ -47,7 +47,7 @@ def nova_compute():
     import fixtures
     from nova.scheduler.client import report as clients
 
-    from nova_diskplacer.agent import inventory
+    from nova_diskplacer.agent import placement_sync
     from tests.functional.agent import base as agent
     from tests.functional.nova import base
     from tests.functional.nova import test_providers
@@ -75,7 +75,7 @@ def nova_compute():
             disks = self.useFixture(agent.Disks())
             for _ in range(DISKS):
                 disks.add()
-            inventory.Reconciler(
+            placement_sync.PlacementSync(
                 test_providers.client(self.placement.fixture), 'host0'
             ).reconcile(disks.all())
             self.measure(f'{DISKS}_disks', counter)

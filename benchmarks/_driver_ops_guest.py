@@ -46,7 +46,7 @@ from oslo_utils import importutils  # noqa: E402
 
 from cinder_vdisk_mapper.cinder_api.releases import db_api  # noqa: E402
 from cinder_vdisk_mapper.cinder_api.releases import models  # noqa: E402
-from nova_diskplacer.agent import inventory  # noqa: E402
+from nova_diskplacer.agent import placement_sync  # noqa: E402
 from nova_diskplacer.disks import discover  # noqa: E402
 from nova_diskplacer.disks import prepare  # noqa: E402
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare  # noqa: E402
@@ -222,7 +222,7 @@ class Bench:
             {'name': 'testbed', 'uuid': str(uuid.uuid4())},
         )
         client.ensure_names()
-        inventory.Reconciler(client, 'testbed').reconcile(
+        placement_sync.PlacementSync(client, 'testbed').reconcile(
             list(discover.discover(str(directory / 'disks')))
         )
 

@@ -22,8 +22,8 @@ import threading
 
 from oslo_config import cfg
 
+from nova_diskplacer.agent import build_io_status
 from nova_diskplacer.agent import io_loop
-from nova_diskplacer.agent import io_status
 from nova_diskplacer.agent import reporter
 from nova_diskplacer.agent import sample_tasks
 from nova_diskplacer.agent import slow_checks
@@ -77,7 +77,7 @@ class IOControl:
         interval = self._loop.interval
         if interval is None:
             return None
-        return io_status.build_status(
+        return build_io_status.build_status(
             self._conf.host,
             self._conf.diskplacer_weights.mode,
             interval,

@@ -19,7 +19,7 @@ import time
 
 from oslo_config import cfg
 
-from nova_diskplacer.agent import io_status
+from nova_diskplacer.agent import build_io_status
 from nova_diskplacer.agent import restore
 from nova_diskplacer.agent import slow_checks
 from nova_diskplacer.disks import discover
@@ -63,7 +63,7 @@ class IOLoop:
         self._mode: str = conf.diskplacer_weights.mode
         self._checks = checks
         self.sample: types.Sample | None = None
-        self.interval: io_status.Interval | None = None
+        self.interval: build_io_status.Interval | None = None
         self._decision: manager.Decision | None = None
         self._fair_share = history.FairShare(
             conf.diskplacer_monitor.budget_window
@@ -130,7 +130,7 @@ class IOLoop:
         self._rounds += 1
         self._cpu_seconds += cpu_seconds
         self._weight_changes += decision.changes if decision else 0
-        self.interval = io_status.Interval(
+        self.interval = build_io_status.Interval(
             time=time.time(),
             cpu_seconds=cpu_seconds,
             sample=sample,

@@ -23,7 +23,7 @@ import typing
 import oslo_messaging
 
 from nova_diskplacer import reports
-from nova_diskplacer.agent import inventory
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.disks import vdisk as vdisk_
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import retry_logger
@@ -130,7 +130,7 @@ class Reporter:
         self,
         provider: str,
         cache_mode: str | None,
-        disks: collections.abc.Iterable[inventory.ReportedDisk],
+        disks: collections.abc.Iterable[placement_sync.ReportedDisk],
         activity: DiskActivity,
         asked: bool = False,
     ) -> None:
@@ -181,7 +181,7 @@ def smooth(before: Pressure, now: Pressure) -> Pressure:
 
 
 def _disk(
-    reported: inventory.ReportedDisk, activity: DiskActivity
+    reported: placement_sync.ReportedDisk, activity: DiskActivity
 ) -> dict[str, typing.Any]:
     disk = reported.disk
     measured: dict[str, typing.Any] = {}

@@ -23,13 +23,13 @@ from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer import reports
+from nova_diskplacer.agent import build_host_status
 from nova_diskplacer.agent import cache_mode
 from nova_diskplacer.agent import compute_node
 from nova_diskplacer.agent import exporters
 from nova_diskplacer.agent import forgotten
-from nova_diskplacer.agent import host_status
-from nova_diskplacer.agent import inventory
 from nova_diskplacer.agent import io_control
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.agent import reporter
 from nova_diskplacer.agent import server_tasks
 from nova_diskplacer.disks import bind_failures
@@ -67,7 +67,7 @@ class Agent:
         self._conf = conf
         self._transport = transport
         self._node = compute_node.ComputeNode(conf)
-        self._reconciler = inventory.Reconciler(
+        self._placement_sync = placement_sync.PlacementSync(
             client,
             self._node.name,
             forgotten.retention_from(conf.diskplacer_agent.nova_conf),
@@ -85,8 +85,8 @@ class Agent:
         self._last_change = 0.0
         self._disks: list[discover.Disk] | None = None
         self._modes: cache_mode.Modes = {}
-        self._reported: list[inventory.ReportedDisk] = []
-        self._pending_since: host_status.PendingSince = {}
+        self._reported: list[placement_sync.ReportedDisk] = []
+        self._pending_since: build_host_status.PendingSince = {}
         self._root: str | None = None
         self._reporter = reporter.Reporter(
             self._sender,
@@ -211,7 +211,7 @@ class Agent:
         reported = None
         fresh_asked, self._fresh_asked = self._fresh_asked, False
         try:
-            reported = self._reconciler.reconcile(disks, modes)
+            reported = self._placement_sync.reconcile(disks, modes)
             self._node.present()
         except exception.NoComputeNode:
             self._node.missing()
@@ -219,10 +219,10 @@ class Agent:
         finally:
             # The thread that checks the disks may report at any moment.
             with self._state:
-                self._root = self._reconciler.root
+                self._root = self._placement_sync.root
                 if reported is not None:
                     self._reported = reported
-                    self._pending_since = host_status.pending_since(
+                    self._pending_since = build_host_status.pending_since(
                         reported, self._pending_since, time.time()
                     )
             self._report(fresh_asked)
@@ -236,7 +236,7 @@ class Agent:
             host=self._conf.host,
             disks=None
             if disks is None
-            else host_status.build_disks(
+            else build_host_status.build_disks(
                 disks, with_known_figures(reported, disks), since
             ),
             checked=self._watch_log.succeeded,
@@ -341,7 +341,8 @@ def discover_disks(disk_root: str) -> list[discover.Disk]:
     :raises OSError: the disk root cannot be read.
     """
     disks = [
-        inventory.comparable(disk) for disk in discover.discover(disk_root)
+        placement_sync.comparable(disk)
+        for disk in discover.discover(disk_root)
     ]
     if not disks and not os.path.isdir(disk_root):
         raise exception.DiskError(
@@ -352,17 +353,17 @@ def discover_disks(disk_root: str) -> list[discover.Disk]:
 
 
 def with_known_figures(
-    reported: list[inventory.ReportedDisk], disks: list[discover.Disk]
-) -> list[inventory.ReportedDisk]:
+    reported: list[placement_sync.ReportedDisk], disks: list[discover.Disk]
+) -> list[placement_sync.ReportedDisk]:
     """Return the current disks with the last known figures.
 
     A disk without a provider is left out.
     """
     known = {one.disk.uuid: one for one in reported}
     return [
-        inventory.ReportedDisk(
-            dataclasses.replace(disk, health=inventory.FOREIGN)
-            if known[disk.uuid].disk.health == inventory.FOREIGN
+        placement_sync.ReportedDisk(
+            dataclasses.replace(disk, health=placement_sync.FOREIGN)
+            if known[disk.uuid].disk.health == placement_sync.FOREIGN
             else disk,
             known[disk.uuid].figures,
         )

@@ -151,7 +151,7 @@ def _skip_environment():
     requests.sessions.get_netrc_auth = lambda *args, **kwargs: None
 
 
-def reconcile(reconciler, look):
+def reconcile(sync, look):
     """Bring Placement up to date as an agent does: it tries again.
 
     :param look: returns the disks.
@@ -161,7 +161,7 @@ def reconcile(reconciler, look):
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
-            return reconciler.reconcile(look())
+            return sync.reconcile(look())
         except exception.Conflict:
             if time.monotonic() > deadline:
                 raise

@@ -19,7 +19,7 @@ import fixtures
 import oslo_messaging
 from oslo_config import cfg
 
-from nova_diskplacer.agent import inventory
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.agent import reporter
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import manage
@@ -147,7 +147,9 @@ class MapTest(base.AgentTestCase):
     def test_a_host_whose_agent_is_away(self):
         self.placement.start_compute('compute-2')
         disk = self.disks.add_elsewhere()
-        inventory.Reconciler(self.client, 'compute-2').reconcile([disk])
+        placement_sync.PlacementSync(self.client, 'compute-2').reconcile(
+            [disk]
+        )
         self.claim(disk.uuid)
 
         def ask():

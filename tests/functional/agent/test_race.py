@@ -17,7 +17,7 @@ import time
 import uuid
 
 from nova_diskplacer import exception
-from nova_diskplacer.agent import inventory as agent_inventory
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
@@ -34,8 +34,8 @@ class RaceTest(base.TestCase):
         super().setUp()
         self.placement.start_compute()
         self.uuids = [self.disks.add(total_gb=2 * SIZE_GB) for _ in range(8)]
-        self.reconciler = agent_inventory.Reconciler(self.client, base.NODE)
-        self.reconciler.reconcile(self.disks.all())
+        self.sync = placement_sync.PlacementSync(self.client, base.NODE)
+        self.sync.reconcile(self.disks.all())
         self.locks = {disk: threading.Lock() for disk in self.uuids}
         self.done = threading.Event()
         for method in ('get', 'put'):
@@ -109,7 +109,7 @@ class RaceTest(base.TestCase):
     def keep(self):
         while not self.done.wait(0.1):
             with contextlib.suppress(exception.Conflict):
-                self.reconciler.reconcile(self.disks.all())
+                self.sync.reconcile(self.disks.all())
 
     def run_all(self, *works):
         """Run functions at once, each in a thread of its own."""
@@ -141,7 +141,7 @@ class RaceTest(base.TestCase):
         )
         # a failed attempt may have been in the way of another for a moment
         self.fill(self.bind_claimed)
-        offers = self.reconciler.reconcile(self.disks.all())
+        offers = self.sync.reconcile(self.disks.all())
         for offer in offers:
             found = offer.disk.vdisks
             unclaimed = [v for v in found if v.server_id is None]
@@ -157,7 +157,7 @@ class RaceTest(base.TestCase):
 
     def test_two_agents_of_one_host(self):
         # one is being replaced by the other
-        other = agent_inventory.Reconciler(self.client, base.NODE)
+        other = placement_sync.PlacementSync(self.client, base.NODE)
 
         def keep():
             for _ in range(4):
@@ -165,7 +165,7 @@ class RaceTest(base.TestCase):
                     other.reconcile(self.disks.all())
 
         self.run_all((keep,), (self.fill, self.bind_unclaimed))
-        self.reconciler.reconcile(self.disks.all())
+        self.sync.reconcile(self.disks.all())
         for disk in self.uuids:
             self.assertEqual(
                 (2 * SIZE_GB, 2 * SIZE_GB), self.placement.inventory(disk)

@@ -14,7 +14,7 @@ import uuid
 from unittest import mock
 
 from nova_diskplacer import exception
-from nova_diskplacer.agent import inventory as agent_inventory
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.disks import discover
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
@@ -25,11 +25,11 @@ class ReconcileTest(base.TestCase):
     def setUp(self):
         super().setUp()
         self.root = self.placement.start_compute()
-        self.reconciler = agent_inventory.Reconciler(self.client, base.NODE)
+        self.sync = placement_sync.PlacementSync(self.client, base.NODE)
 
     def reconcile(self):
         """Reconcile, and return {disk: offer}."""
-        offers = self.reconciler.reconcile(self.disks.all())
+        offers = self.sync.reconcile(self.disks.all())
         return {offer.disk.uuid: offer for offer in offers}
 
     def settle(self):
@@ -66,7 +66,7 @@ class ReconcileTest(base.TestCase):
     def test_volume_groups_have_a_trait(self):
         group, other = self.disks.add(), self.disks.add()
         naming = mock.Mock(is_entry=lambda path: path.endswith(group))
-        with mock.patch('nova_diskplacer.agent.inventory.naming', naming):
+        with mock.patch('nova_diskplacer.agent.placement_sync.naming', naming):
             self.reconcile()
         plain = {'STORAGE_DISK_HDD', 'CUSTOM_DISKPLACER'}
         self.assertEqual(
@@ -86,16 +86,16 @@ class ReconcileTest(base.TestCase):
             ('writeback', {'CUSTOM_DISKPLACER_CACHE_WRITEBACK'}),
             (None, set()),
         ):
-            self.reconciler.reconcile(disks, {hdd: mode})
+            self.sync.reconcile(disks, {hdd: mode})
             self.assertEqual(expected | names, self.placement.traits(hdd))
             self.assertEqual(
                 {'STORAGE_DISK_SSD', 'CUSTOM_DISKPLACER'},
                 self.placement.traits(ssd),
             )
-        self.reconciler.reconcile(disks, {hdd: 'none'})
-        self.reconciler.reconcile(disks, {hdd: 'none'})
+        self.sync.reconcile(disks, {hdd: 'none'})
+        self.sync.reconcile(disks, {hdd: 'none'})
         self.placement.requests.clear()
-        self.reconciler.reconcile(disks, {hdd: 'none'})
+        self.sync.reconcile(disks, {hdd: 'none'})
         self.assertEqual(2, len(self.placement.requests))
 
     def marked(self):
@@ -146,7 +146,7 @@ class ReconcileTest(base.TestCase):
             str(uuid.uuid4()), {disk: {placement_client.GB: 10}}
         )
         there = self.placement.start_compute('compute-2')
-        agent_inventory.Reconciler(self.client, 'compute-2').reconcile(
+        placement_sync.PlacementSync(self.client, 'compute-2').reconcile(
             self.disks.all()
         )
         self.assertEqual(set(), self.placement.traits(there))
@@ -266,7 +266,7 @@ class ReconcileTest(base.TestCase):
             self.client, disk, lambda: discover.inspect('', disk)
         )
         self.assertEqual((100, 10), self.placement.inventory(disk))
-        self.reconciler.reconcile(seen)
+        self.sync.reconcile(seen)
         self.assertEqual((100, 10), self.placement.inventory(disk))
 
     def test_unhealthy_disks_are_not_offered(self):
@@ -325,7 +325,7 @@ class ReconcileTest(base.TestCase):
         self.placement.claim(server, {disk: {placement_client.GB: 10}})
         self.disks.forget(disk)
         # as a new agent finds it, which has never seen the disk
-        self.reconciler = agent_inventory.Reconciler(self.client, base.NODE)
+        self.sync = placement_sync.PlacementSync(self.client, base.NODE)
         for _ in range(3):
             self.assertEqual({}, self.reconcile())
         self.assertEqual((100, 100), self.placement.inventory(disk))
@@ -380,9 +380,7 @@ class ReconcileTest(base.TestCase):
                     raise InterruptedError
 
             self.placement.before = before
-            self.reconciler = agent_inventory.Reconciler(
-                self.client, base.NODE
-            )
+            self.sync = placement_sync.PlacementSync(self.client, base.NODE)
             ended = True
             try:
                 self.reconcile()
@@ -390,11 +388,11 @@ class ReconcileTest(base.TestCase):
                 ended = False
             self.placement.before = lambda method, url: None
             # the next agent goes on, and finds it if it is in no tree
-            reconciler = agent_inventory.Reconciler(
+            sync = placement_sync.PlacementSync(
                 self.client, base.NODE, lambda: -1
             )
             for _ in range(2):
-                reconciler.reconcile(self.disks.all())
+                sync.reconcile(self.disks.all())
             self.assertIsNone(self.client.provider(disk))
             if ended:
                 return
@@ -403,10 +401,8 @@ class ReconcileTest(base.TestCase):
     def forget(self, keep):
         """Forget a disk at time 0; returns it and a clock to set."""
         clock = [0]
-        self.reconciler = agent_inventory.Reconciler(
-            self.client, base.NODE, keep
-        )
-        self.reconciler._forgotten._clock = lambda: clock[0]
+        self.sync = placement_sync.PlacementSync(self.client, base.NODE, keep)
+        self.sync._forgotten._clock = lambda: clock[0]
         disk = self.disks.add()
         self.reconcile()
         forgotten = self.disks.forget(disk)
@@ -446,7 +442,9 @@ class ReconcileTest(base.TestCase):
     def test_what_another_host_has_now_is_not_deleted(self):
         disk, clock = self.forget(lambda: 600)
         there = self.placement.start_compute('compute-2')
-        agent_inventory.Reconciler(self.client, 'compute-2').reconcile([disk])
+        placement_sync.PlacementSync(self.client, 'compute-2').reconcile(
+            [disk]
+        )
         clock[0] = 700
         self.reconcile()
         self.assertEqual(there, self.client.provider(disk.uuid).parent)
@@ -454,7 +452,7 @@ class ReconcileTest(base.TestCase):
     def test_what_another_host_has_forgotten_is_not_deleted(self):
         disk, clock = self.forget(lambda: 600)
         self.placement.start_compute('compute-2')
-        other = agent_inventory.Reconciler(self.client, 'compute-2')
+        other = placement_sync.PlacementSync(self.client, 'compute-2')
         other.reconcile([disk])
         other.reconcile([])
         clock[0] = 700
@@ -462,19 +460,19 @@ class ReconcileTest(base.TestCase):
         self.assertIsNone(self.client.provider(disk.uuid).parent)
 
     def test_the_compute_node_comes_late(self):
-        reconciler = agent_inventory.Reconciler(self.client, 'compute-2')
+        sync = placement_sync.PlacementSync(self.client, 'compute-2')
         disk = self.disks.add()
         for _ in range(2):
             error = self.assertRaises(
                 exception.NoComputeNode,
-                reconciler.reconcile,
+                sync.reconcile,
                 self.disks.all(),
             )
             self.assertIn('compute-2', str(error))
-            self.assertIsNone(reconciler.root)
+            self.assertIsNone(sync.root)
         root = self.placement.start_compute('compute-2')
-        reconciler.reconcile(self.disks.all())
-        self.assertEqual(root, reconciler.root)
+        sync.reconcile(self.disks.all())
+        self.assertEqual(root, sync.root)
         self.assertEqual(
             root, self.placement.provider(disk)['parent_provider_uuid']
         )
@@ -503,7 +501,7 @@ class ReconcileTest(base.TestCase):
 
             self.placement.before = before
             try:
-                agent_inventory.Reconciler(self.client, base.NODE).reconcile(
+                placement_sync.PlacementSync(self.client, base.NODE).reconcile(
                     self.disks.all()
                 )
             except InterruptedError:
@@ -522,7 +520,7 @@ class ReconcileTest(base.TestCase):
         self.reconcile()
         there = self.placement.start_compute('compute-2')
         self.placement.requests.clear()
-        agent_inventory.Reconciler(self.client, 'compute-2').reconcile(
+        placement_sync.PlacementSync(self.client, 'compute-2').reconcile(
             self.disks.all()
         )
         # there is no moment at which nova-compute does not find it
@@ -545,16 +543,16 @@ class ReconcileTest(base.TestCase):
         self.reconcile()
         self.placement.claim(server, {disk: {placement_client.GB: 10}})
         there = self.placement.start_compute('compute-2')
-        reconciler = agent_inventory.Reconciler(self.client, 'compute-2')
+        sync = placement_sync.PlacementSync(self.client, 'compute-2')
         for _ in range(3):
-            offers = reconciler.reconcile(self.disks.all())
-        self.assertEqual(agent_inventory.FOREIGN, offers[0].disk.health)
+            offers = sync.reconcile(self.disks.all())
+        self.assertEqual(placement_sync.FOREIGN, offers[0].disk.health)
         self.assertEqual(
             self.root, self.placement.provider(disk)['parent_provider_uuid']
         )
         self.assertEqual(1, self.logged('still has allocations'))
         self.placement.unclaim(server)
-        offers = reconciler.reconcile(self.disks.all())
+        offers = sync.reconcile(self.disks.all())
         self.assertEqual(discover.OK, offers[0].disk.health)
         self.assertEqual(
             there, self.placement.provider(disk)['parent_provider_uuid']

@@ -40,7 +40,7 @@ from placement import deploy
 from placement.tests.functional.fixtures import placement as placement_fixture
 
 from cinder_vdisk_mapper import conf
-from nova_diskplacer.agent import inventory
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.filesystem import vdisks
@@ -81,7 +81,7 @@ class Host:
         self.name = name
         self.root = root
         self.client = client
-        self.reconciler = inventory.Reconciler(client, name)
+        self.sync = placement_sync.PlacementSync(client, name)
 
     def disks(self):
         """Return the disks of the host, by UUID."""
@@ -89,7 +89,7 @@ class Host:
 
     def publish(self):
         """Do as the agent does when it looks at the disks."""
-        services.reconcile(self.reconciler, lambda: [*self.disks().values()])
+        services.reconcile(self.sync, lambda: [*self.disks().values()])
 
     def fill(self, uuid, size_gb):
         """Have somebody else's vdisk take GiB of a disk."""

@@ -34,7 +34,7 @@ from oslo_config import fixture as config_fixture
 from placement import deploy
 from placement.tests.functional.fixtures import placement as placement_fixture
 
-from nova_diskplacer.agent import inventory
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
@@ -106,7 +106,7 @@ class Host(fixtures.Fixture):
             '/resource_providers',
             {'name': HOST, 'uuid': str(uuid.uuid4())},
         )
-        inventory.Reconciler(client, HOST).reconcile(
+        placement_sync.PlacementSync(client, HOST).reconcile(
             discover.discover(self.root)
         )
 

@@ -59,7 +59,7 @@ from sqlalchemy import pool  # noqa: E402
 from cinder_vdisk_mapper.audit import auditor  # noqa: E402
 from cinder_vdisk_mapper.cinder_api.releases import db_api  # noqa: E402
 from cinder_vdisk_mapper.cinder_api.releases import models  # noqa: E402
-from nova_diskplacer.agent import inventory as agent_inventory  # noqa: E402
+from nova_diskplacer.agent import placement_sync  # noqa: E402
 from nova_diskplacer.disks import discover  # noqa: E402
 from nova_diskplacer.disks.filesystem import files  # noqa: E402
 from nova_diskplacer.disks.vdisk import GIB  # noqa: E402
@@ -220,7 +220,7 @@ class Cloud:
             '/resource_providers',
             {'name': 'host1', 'uuid': str(uuid.uuid4())},
         )
-        self.reconciler = agent_inventory.Reconciler(self.client, 'host1')
+        self.sync = placement_sync.PlacementSync(self.client, 'host1')
         self.publish()
         self.claimed = self.disks('hdd')[-1].uuid
         self.claim()
@@ -348,7 +348,7 @@ class Cloud:
 
     def publish(self):
         """Do as the agent does when it looks at the disks."""
-        services.reconcile(self.reconciler, self.disks)
+        services.reconcile(self.sync, self.disks)
 
     def held(self):
         """Return the vdisks by (disk, name)."""

@@ -15,7 +15,7 @@
 import os
 import time
 
-from nova_diskplacer.agent import inventory
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import standby
 from tests.functional.disks import base
@@ -56,9 +56,9 @@ class StandbyTest(base.VDiskTestCase):
         self.assertGreaterEqual(self.check(), 1)
 
     def test_the_mark_is_no_change_of_the_disk(self):
-        before = inventory.comparable(self.look())
+        before = placement_sync.comparable(self.look())
         standby.set_mark(self.disk, True)
-        self.assertEqual(before, inventory.comparable(self.look()))
+        self.assertEqual(before, placement_sync.comparable(self.look()))
         self.assertEqual(
             {os.path.basename(self.disk)}, standby.marked(self.root)
         )

@@ -20,7 +20,7 @@ from keystoneauth1 import adapter
 from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
 
-from nova_diskplacer.agent import inventory
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import traits
 from tests.functional.agent import base as agent
@@ -55,20 +55,20 @@ class TestCase(base.CloudTestCase):
         )
         self.client = client(self.placement.fixture)
         self.disks = self.useFixture(agent.Disks())
-        self.reconcilers = {}
+        self.syncs = {}
         for host in ('host0', 'host1'):
             self.start_host(host)
-            self.reconcilers[host] = self.reconciler(host)
+            self.syncs[host] = self.sync(host)
         self.plain = self._create_flavor(
             memory_mb=512, vcpu=1, disk=1, ephemeral=0
         )
 
-    def reconciler(self, host, keep=lambda: None):
-        return inventory.Reconciler(self.client, host, keep)
+    def sync(self, host, keep=lambda: None):
+        return placement_sync.PlacementSync(self.client, host, keep)
 
     def reconcile(self, host, *disks):
         """Reconcile a host that has those disks."""
-        self.reconcilers[host].reconcile(
+        self.syncs[host].reconcile(
             [disk for disk in self.disks.all() if disk.uuid in disks]
         )
 
@@ -153,8 +153,8 @@ class ProvidersTestCase(TestCase):
         self.learn('host0')
         self.assertFalse(self.knows('host0', disk))
         # as an agent that is started now finds it
-        reconciler = self.reconciler('host0', lambda: -1)
-        reconciler.reconcile([])
+        sync = self.sync('host0', lambda: -1)
+        sync.reconcile([])
         self.assertIsNone(self.client.provider(disk))
         self.assert_works()
 
@@ -212,7 +212,7 @@ class CandidatesTestCase(base.CloudTestCase):
             )
             disks = self.useFixture(agent.Disks())
             disks.put_back(disks._make(uuid=disk.uuid, total_gb=disk.total_gb))
-            inventory.Reconciler(
+            placement_sync.PlacementSync(
                 client(self.placement.fixture), host
             ).reconcile(disks.all())
             if provider not in self._named():

@@ -29,7 +29,7 @@ from placement import deploy
 from placement.tests.functional.fixtures import placement as placement_fixture
 
 from nova_diskplacer import exception
-from nova_diskplacer.agent import inventory as agent_inventory
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.placement import client as placement_client
@@ -95,13 +95,13 @@ class RaceTestCase(testtools.TestCase):
                 self.useFixture(loops.LoopDevice(12)).device,
                 fstab=os.path.join(self.root, 'fstab'),
             )
-        self.reconciler = agent_inventory.Reconciler(self.client, 'node')
+        self.sync = placement_sync.PlacementSync(self.client, 'node')
         self.look()
 
     def look(self):
         """Do as the agent does; returns the disks."""
         disks = discover.discover(self.disk_root)
-        self.reconciler.reconcile(disks)
+        self.sync.reconcile(disks)
         return disks
 
     def race(self):

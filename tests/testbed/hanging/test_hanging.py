@@ -31,9 +31,9 @@ from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import filesystem
 from cinder_vdisk_mapper.backend import lvm as backend_lvm
 from nova_diskplacer import exception
-from nova_diskplacer.agent import inventory
+from nova_diskplacer.agent import build_io_status
 from nova_diskplacer.agent import io_loop
-from nova_diskplacer.agent import io_status
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.agent import service
 from nova_diskplacer.agent import slow_checks
 from nova_diskplacer.disks import discover
@@ -229,7 +229,7 @@ class HangingTestCase(base.LVMTestCase):
 
         def work():
             disks = service.discover_disks(self.root)
-            seen = inventory.comparable(
+            seen = placement_sync.comparable(
                 discover.inspect(
                     self.root, self.healthy, patience=probes.TIMEOUT
                 )
@@ -241,7 +241,7 @@ class HangingTestCase(base.LVMTestCase):
                 slow_checks.SlowChecks(self.conf),
             )
             loop.run_once()
-            state = io_status.build_status(
+            state = build_io_status.build_status(
                 'testbed', 'off', loop.interval, None, {}, None
             )
             figures = {

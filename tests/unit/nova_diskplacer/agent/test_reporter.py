@@ -19,7 +19,7 @@ import fixtures
 from oslotest import base
 
 from nova_diskplacer import reports
-from nova_diskplacer.agent import inventory
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.agent import reporter
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
@@ -45,7 +45,7 @@ class ReporterTest(base.BaseTestCase):
     def update(self, pressure=0, asked=False, idle=None, moves=None, **disk):
         """Return what the agent sends: a report, a heartbeat or None."""
         self.sent.clear()
-        reported = inventory.ReportedDisk(
+        reported = placement_sync.ReportedDisk(
             fake_disks.make_disk('a', **disk), test_service.FIGURES
         )
         self.reporter.update(

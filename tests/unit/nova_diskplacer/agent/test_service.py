@@ -16,7 +16,7 @@ import fixtures
 from oslotest import base
 
 from nova_diskplacer import exception
-from nova_diskplacer.agent import inventory as agent_inventory
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.agent import service
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
@@ -35,35 +35,35 @@ class AsSeenTest(base.BaseTestCase):
             vdisks=(VDisk('volume-1', '1', None, 1 << 30),),
         )
         self.assertEqual(
-            [agent_inventory.ReportedDisk(now, FIGURES)],
+            [placement_sync.ReportedDisk(now, FIGURES)],
             service.with_known_figures(
-                [agent_inventory.ReportedDisk(before, FIGURES)], [now]
+                [placement_sync.ReportedDisk(before, FIGURES)], [now]
             ),
         )
 
     def test_a_disk_that_placement_does_not_know_is_left_out(self):
         a, b = fake_disks.make_disk('a'), fake_disks.make_disk('b')
         seen = service.with_known_figures(
-            [agent_inventory.ReportedDisk(a, FIGURES)], [a, b]
+            [placement_sync.ReportedDisk(a, FIGURES)], [a, b]
         )
         self.assertEqual([a], [one.disk for one in seen])
 
     def test_a_disk_that_is_gone_is_left_out(self):
         a, b = fake_disks.make_disk('a'), fake_disks.make_disk('b')
         reported = [
-            agent_inventory.ReportedDisk(a, FIGURES),
-            agent_inventory.ReportedDisk(b, FIGURES),
+            placement_sync.ReportedDisk(a, FIGURES),
+            placement_sync.ReportedDisk(b, FIGURES),
         ]
         seen = service.with_known_figures(reported, [b])
         self.assertEqual([b], [one.disk for one in seen])
 
     def test_a_foreign_disk_stays_foreign(self):
-        foreign = fake_disks.make_disk('a', health=agent_inventory.FOREIGN)
+        foreign = fake_disks.make_disk('a', health=placement_sync.FOREIGN)
         seen = service.with_known_figures(
-            [agent_inventory.ReportedDisk(foreign, FIGURES)],
+            [placement_sync.ReportedDisk(foreign, FIGURES)],
             [fake_disks.make_disk('a')],
         )
-        self.assertEqual(agent_inventory.FOREIGN, seen[0].disk.health)
+        self.assertEqual(placement_sync.FOREIGN, seen[0].disk.health)
 
 
 class FindTest(base.BaseTestCase):

@@ -17,7 +17,7 @@ import functools
 
 import numpy
 
-from nova_diskplacer.agent import io_status
+from nova_diskplacer.agent import build_io_status
 from nova_diskplacer.agent import spindown
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
@@ -191,7 +191,7 @@ def status_provider(sample=None, **arguments):
     :param arguments: other arguments of ``build_status``, or fields of the
         interval.
     """
-    interval = io_status.Interval(
+    interval = build_io_status.Interval(
         time=1000.0,
         cpu_seconds=0.004,
         sample=sample or make_sample(),
@@ -215,7 +215,7 @@ def status_provider(sample=None, **arguments):
         transmitted_bytes={'tap0': 70, 'tap1': 6},
     )
     return functools.partial(
-        io_status.build_status,
+        build_io_status.build_status,
         **{
             'host': 'compute-3',
             'mode': 'on',

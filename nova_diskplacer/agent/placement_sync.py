@@ -68,7 +68,7 @@ class ReportedDisk:
         return self.figures.used_gb, self.figures.used_mbps
 
 
-class Reconciler:
+class PlacementSync:
     """Updates the disk providers of one compute node in Placement.
 
     The compute node has the trait ``traits.HOST`` while it has disks.

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oslotest import base
 
-from nova_diskplacer.agent import host_status
-from nova_diskplacer.agent import inventory as agent_inventory
+from nova_diskplacer.agent import build_host_status
+from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import inventory
@@ -33,11 +33,11 @@ def reported(uuid, claims, vdisks=(), **fields):
     figures = inventory.DiskFigures(
         100, 0, sum(claims.values()), 150, 0, claims
     )
-    return agent_inventory.ReportedDisk(disk, figures)
+    return placement_sync.ReportedDisk(disk, figures)
 
 
 def build(found, since=None, disks=None):
-    return host_status.build_disks(
+    return build_host_status.build_disks(
         disks or [one.disk for one in found], found, since or {}
     )
 
@@ -60,7 +60,7 @@ class BuildDisksTest(base.BaseTestCase):
 
     def test_a_vdisk_that_was_extended_fills_its_claim(self):
         found = [reported('a', {'s': 10}, [vdisk('1', 's', 30)])]
-        self.assertEqual({}, host_status.pending_since(found, {}, 5.0))
+        self.assertEqual({}, build_host_status.pending_since(found, {}, 5.0))
         (disk,) = build(found)
         self.assertEqual(0, disk.pending_gb)
 
@@ -98,13 +98,15 @@ class BuildDisksTest(base.BaseTestCase):
 class PendingSinceTest(base.BaseTestCase):
     def test_a_claim_keeps_the_time_when_it_was_first_seen(self):
         found = [reported('a', {'s': 10})]
-        since = host_status.pending_since(found, {}, 1.0)
+        since = build_host_status.pending_since(found, {}, 1.0)
         self.assertEqual({('s', 'a'): 1.0}, since)
         found = [reported('a', {'s': 10, 't': 10})]
-        since = host_status.pending_since(found, since, 2.0)
+        since = build_host_status.pending_since(found, since, 2.0)
         self.assertEqual({('s', 'a'): 1.0, ('t', 'a'): 2.0}, since)
 
     def test_a_claim_that_is_filled_or_gone_is_forgotten(self):
         found = [reported('a', {'s': 10}, [vdisk('1', 's', 10)])]
         before = {('s', 'a'): 1.0, ('t', 'a'): 1.0}
-        self.assertEqual({}, host_status.pending_since(found, before, 2.0))
+        self.assertEqual(
+            {}, build_host_status.pending_since(found, before, 2.0)
+        )
