@@ -25,7 +25,6 @@ request without vdisks and without bound ones passes untouched.
 """
 
 import dataclasses
-import operator
 import typing
 
 import numpy as np
@@ -38,31 +37,23 @@ from nova_diskplacer import conf
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import internals
-from nova_diskplacer.mapping import base
 from nova_diskplacer.placement import traits
+from nova_diskplacer.scheduler import attempts as attempts_
 from nova_diskplacer.scheduler import boot_volumes
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import decision_log
 from nova_diskplacer.scheduler import filter_order
 from nova_diskplacer.scheduler import nova_internals
-from nova_diskplacer.scheduler import numa_alignment
-from nova_diskplacer.scheduler import packing
-from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import retries
 from nova_diskplacer.scheduler import scheduler_service
-from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
-from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import DiskPlan
 from nova_diskplacer.scheduler.plan import FreeCapacity
 
 LOG = logging.getLogger(__name__)
 
 Hosts = list[typing.Any]
-
-# Number of hosts to query for room that no report shows.
-_ROOM_QUERIES = 5
 
 
 class DiskPlacementFilter(filters.BaseHostFilter):
@@ -121,43 +112,17 @@ def _place(
     # servers of a multi-create
     only_alternates = state.last_run is not None and state.last_run.is_claimed
     allowed, plan = disk_request.for_request(hosts, spec, request, cache)
-    rows = cache.rows(map(operator.attrgetter('uuid'), allowed))
-    fresh = np.flatnonzero(rows >= 0)
-    rows, reporting = rows[fresh], [allowed[at] for at in fresh.tolist()]
-    alignment = None
-    if request.numa != flavor.NONE:
-        alignment = numa_alignment.Alignment(plan, spec)
-
-    def choose(
-        free: FreeCapacity, choice: Choice | None = None
-    ) -> tuple[Choice, packing.Packing | None]:
-        pack = packing.of_request(free, request, reporting)
-        if alignment is not None:
-            return alignment.choose(free, reporting, pack), pack
-        choice = choice or plan.choose(free)
-        return (choice if pack is None else pack.blend(choice)), pack
-
-    free = cache.free_capacity(rows)
-    of_spec = None
-    if alignment is None:
-        of_spec = disk_request.choose(spec, plan, rows, free)
-    choice, pack = choose(free, of_spec)
-    include_pending = True
-    if not choice.fits.any() and not only_alternates:
-        if _update_hosts_with_room(cache, request, reporting, rows):
-            choice, pack = choose(cache.free_capacity(rows))
-        if not choice.fits.any() and cache.has_pending:
-            include_pending = False
-            free = cache.free_capacity(rows, include_pending=False)
-            choice, pack = choose(free)
+    attempts = attempts_.Attempts(spec, plan, cache, allowed)
+    choice, packing, include_pending = attempts.choose(only_alternates)
+    reporting = attempts.hosts
     run = state.last_run = candidates.FilterRun(
         spec.instance_uuid,
         plan,
         cache,
-        rows,
+        attempts.rows,
         choice,
-        alignment,
-        pack,
+        attempts.alignment,
+        packing,
         only_alternates,
     )
     passed = []
@@ -179,36 +144,11 @@ def _place(
         include_pending=include_pending,
     )
     if not passed:
-        free = cache.free_capacity(rows, include_pending=False)
+        free = cache.free_capacity(attempts.rows, include_pending=False)
         _log_rejection(spec, plan, free, len(allowed) - len(reporting))
         _warn_of_truncation(spec, len(hosts))
         return []
     return retries.order(passed, spec.instance_uuid)
-
-
-def _update_hosts_with_room(
-    cache: HostDiskCache,
-    request: flavor.VDiskRequest,
-    hosts: Hosts,
-    rows: base.Ints,
-) -> bool:
-    """Update some hosts that have room according to Placement.
-
-    Servers that were deleted since the last reports may have left it.
-
-    :param rows: the hosts' rows in the cache, (H,).
-    :returns: whether any was updated.
-    """
-    if not hosts or not cache.allow_room_query():
-        return False
-    roomy = placement_queries.compute_nodes_with_room(request)
-    indices = [at for at, host in enumerate(hosts) if host.uuid in roomy]
-    # there may be other reasons why the first ones do not fit
-    for index in np.random.default_rng().permutation(indices)[:_ROOM_QUERIES]:
-        capacities = placement_queries.disks_in_tree(hosts[index].uuid)
-        if capacities is not None:
-            cache.update_from_placement(int(rows[index]), capacities)
-    return bool(indices)
 
 
 def _log_rejection(

@@ -29,6 +29,7 @@ from nova_diskplacer.scheduler import boot_volumes
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import numa_cells
+from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import room
 from nova_diskplacer.scheduler.plan import DiskPlan
@@ -68,11 +69,11 @@ class FilterTestCase(unittest.TestCase):
                 self._read_volumes,
             ),
             (
-                filters.placement_queries,
+                placement_queries,
                 'compute_nodes_with_room',
                 self._with_room,
             ),
-            (filters.placement_queries, 'disks_in_tree', self._look),
+            (placement_queries, 'disks_in_tree', self._look),
         ):
             patch = mock.patch.object(where, name, value)
             patch.start()
@@ -592,7 +593,7 @@ class NumaTest(FilterTestCase):
         self._nodes(0, 0, 0, 1, 1)
         self.hosts[0].numa_topology = fakes.numa_topology(2, 0)
         with mock.patch.object(
-            filters.placement_queries, 'disks_in_tree', lambda _: None
+            placement_queries, 'disks_in_tree', lambda _: None
         ):
             self._passed(self._asked())
             candidate = self.hosts[0].allocation_candidates[0]
@@ -609,7 +610,7 @@ class NumaTest(FilterTestCase):
             requests=[objects.InstancePCIRequest(count=1, spec=[{}])]
         )
         with mock.patch.object(
-            filters.placement_queries, 'disks_in_tree', lambda _: None
+            placement_queries, 'disks_in_tree', lambda _: None
         ):
             self._passed(wanted)
             (candidate,) = self.hosts[0].allocation_candidates
@@ -623,7 +624,7 @@ class NumaTest(FilterTestCase):
         for numa, left in (('required', False), ('preferred', True)):
             self._nodes(0, 0, 0)
             with mock.patch.object(
-                filters.placement_queries, 'disks_in_tree', lambda _: fresh
+                placement_queries, 'disks_in_tree', lambda _: fresh
             ):
                 self._passed(self._asked(numa))
                 found = self.hosts[0].allocation_candidates

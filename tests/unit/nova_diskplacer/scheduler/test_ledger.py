@@ -40,6 +40,7 @@ from nova_diskplacer.placement import match_claims
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
+from nova_diskplacer.scheduler import placement_queries
 from tests.fakes import disks as fake_disks
 from tests.fakes import flavors
 from tests.unit.nova_diskplacer.scheduler import fakes
@@ -100,12 +101,12 @@ class Ledger(stateful.RuleBasedStateMachine):
                     lambda *_: filters.disk_request.ServerVolumes(),
                 ),
                 (
-                    filters.placement_queries,
+                    placement_queries,
                     'disks_in_tree',
                     self.placement.of_host,
                 ),
                 (
-                    filters.placement_queries,
+                    placement_queries,
                     'compute_nodes_with_room',
                     self.placement.with_room,
                 ),

@@ -26,6 +26,7 @@ from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler import pending_claims
+from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler.plan import DiskPlan
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import schedulers
@@ -51,9 +52,9 @@ class ClaimsTestCase(unittest.TestCase):
                 'read_volumes',
                 lambda *_: filters.disk_request.ServerVolumes(),
             ),
-            (filters.placement_queries, 'disks_in_tree', self._look),
+            (placement_queries, 'disks_in_tree', self._look),
             (
-                filters.placement_queries,
+                placement_queries,
                 'compute_nodes_with_room',
                 self.placement.with_room,
             ),

@@ -27,6 +27,7 @@ from nova import objects
 
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import filter as filters
+from nova_diskplacer.scheduler import placement_queries
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import schedulers
 from tests.unit.nova_diskplacer.scheduler import simulated
@@ -120,9 +121,9 @@ class RaceTestCase(unittest.TestCase):
                 'read_volumes',
                 lambda *_: filters.disk_request.ServerVolumes(),
             ),
-            (filters.placement_queries, 'disks_in_tree', placement.of_host),
+            (placement_queries, 'disks_in_tree', placement.of_host),
             (
-                filters.placement_queries,
+                placement_queries,
                 'compute_nodes_with_room',
                 placement.with_room,
             ),

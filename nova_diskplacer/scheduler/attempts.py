@@ -1,0 +1,139 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Attempts to choose disks on all hosts of a request.
+
+If no host holds the vdisks by the last reports, the filter asks Placement for
+hosts that have room by now, and at last does without what concurrent requests
+have chosen, because their claims may fail.
+"""
+
+import operator
+import typing
+
+import numpy as np
+
+from nova_diskplacer import flavor
+from nova_diskplacer.mapping import base
+from nova_diskplacer.scheduler import numa_alignment
+from nova_diskplacer.scheduler import packing
+from nova_diskplacer.scheduler import placement_queries
+from nova_diskplacer.scheduler import request as disk_request
+from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
+from nova_diskplacer.scheduler.plan import Choice
+from nova_diskplacer.scheduler.plan import DiskPlan
+from nova_diskplacer.scheduler.plan import FreeCapacity
+
+Hosts = list[typing.Any]
+
+# Number of hosts to query for room that no report shows.
+_ROOM_QUERIES = 5
+
+
+class Outcome(typing.NamedTuple):
+    """The choice on H hosts, with pack scores if the request packs.
+
+    ``include_pending`` tells whether pending choices count as used.
+    """
+
+    choice: Choice
+    packing: packing.Packing | None
+    include_pending: bool = True
+
+    @property
+    def fits(self) -> bool:
+        """True if a host holds the vdisks."""
+        return bool(self.choice.fits.any())
+
+
+class Attempts:
+    """Attempts on the H hosts with a fresh report.
+
+    ``hosts`` are their states and ``rows`` their rows in the cache, (H,).
+    ``alignment`` aligns disks with vCPUs, if the request asks for it.
+    """
+
+    def __init__(
+        self,
+        spec: typing.Any,
+        plan: DiskPlan,
+        cache: HostDiskCache,
+        hosts: Hosts,
+    ) -> None:
+        self._spec, self._plan, self._cache = spec, plan, cache
+        rows = cache.rows(map(operator.attrgetter('uuid'), hosts))
+        fresh = np.flatnonzero(rows >= 0)
+        self.rows: base.Ints = rows[fresh]
+        self.hosts = [hosts[at] for at in fresh.tolist()]
+        self.alignment = None
+        if plan.request.numa != flavor.NONE:
+            self.alignment = numa_alignment.Alignment(plan, spec)
+
+    def choose(self, only_alternates: bool) -> Outcome:
+        """Return the outcome of the first attempt that finds a host.
+
+        :param only_alternates: Nova has claimed for the server already, so
+            the first attempt is the only one.
+        """
+        free = self._cache.free_capacity(self.rows)
+        choice = None
+        if self.alignment is None:
+            # a filter before may have made it
+            choice = disk_request.choose(
+                self._spec, self._plan, self.rows, free
+            )
+        outcome = self._choose(free, choice)
+        if outcome.fits or only_alternates:
+            return outcome
+        if self._update_hosts_with_room():
+            outcome = self._choose(self._cache.free_capacity(self.rows))
+        if not outcome.fits and self._cache.has_pending:
+            reported = self._cache.free_capacity(
+                self.rows, include_pending=False
+            )
+            outcome = self._choose(reported)._replace(include_pending=False)
+        return outcome
+
+    def _choose(
+        self, free: FreeCapacity, choice: Choice | None = None
+    ) -> Outcome:
+        """Choose by free capacity.
+
+        :param choice: of the plan, if it was made before.
+        """
+        request = self._plan.request
+        pack = packing.of_request(free, request, self.hosts)
+        if self.alignment is not None:
+            choice = self.alignment.choose(free, self.hosts, pack)
+            return Outcome(choice, pack)
+        choice = choice or self._plan.choose(free)
+        return Outcome(choice if pack is None else pack.blend(choice), pack)
+
+    def _update_hosts_with_room(self) -> bool:
+        """Update some hosts that have room according to Placement.
+
+        Servers that were deleted since the last reports may have left it.
+
+        :returns: whether any was updated.
+        """
+        cache, hosts = self._cache, self.hosts
+        if not hosts or not cache.allow_room_query():
+            return False
+        roomy = placement_queries.compute_nodes_with_room(self._plan.request)
+        indices = [at for at, host in enumerate(hosts) if host.uuid in roomy]
+        shuffled = np.random.default_rng().permutation(indices)
+        # there may be other reasons why the first ones do not fit
+        for index in shuffled[:_ROOM_QUERIES]:
+            capacities = placement_queries.disks_in_tree(hosts[index].uuid)
+            if capacities is not None:
+                cache.update_from_placement(int(self.rows[index]), capacities)
+        return bool(indices)
