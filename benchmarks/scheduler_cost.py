@@ -34,9 +34,14 @@ The ratio of ours to Nova's own is given in total and above no-op: without what
 Nova's handlers take for a filter and for weighers that do nothing, as many as
 give Nova weights.
 
-The log level is INFO, Nova's default. The rounds visit all rows in turn and
-each row shows the median of the rounds. Time is CPU time of the scheduler's
-thread, which includes SQLite's, so that other work on the machine counts less.
+The filter blends the pack score into the score of the mapping in a fleet that
+fills. It does in all ratios; one row shows the filter in a fleet that is empty
+enough to spread.
+
+The log level is INFO, Nova's default. The rounds visit all rows in turn. Each
+row shows the median of the rounds, and each ratio is the mean of those of the
+rounds, with its 95 % interval. Time is CPU time of the scheduler's thread,
+which includes SQLite's, so that other work on the machine counts less.
 """
 
 import argparse
@@ -57,6 +62,7 @@ from unittest import mock
 os.environ.setdefault('OS_NOVA_DISABLE_EVENTLET_PATCHING', 'true')
 
 import nova.tests.functional  # noqa: F401  isort: skip
+import numpy as np
 from nova import context
 from nova import objects
 from nova import test
@@ -69,6 +75,7 @@ from oslo_utils import timeutils
 from sqlalchemy import pool
 
 import _report
+from diskplacer_measure import stats
 from nova_diskplacer import conf
 from nova_diskplacer.scheduler import filter as disk_filter
 from nova_diskplacer.scheduler import host_disk_cache
@@ -92,6 +99,7 @@ NOOP_FILTER = 'no-op filter'
 NOOP_WEIGHER = 'no-op weigher'
 NOOP_WEIGHERS = 'two no-op weighers'
 OUR_FILTER = 'DiskPlacementFilter'
+SPREADS = 'the same, does not pack'
 NO_ROOM = 'the same, no host has room'
 OUR_WEIGHER = 'DiskPlacementWeigher'
 BOTH_WEIGHERS = 'both our weighers'
@@ -442,8 +450,9 @@ def rows(hosts, numa_hosts, specs):
     few = hosts[: min(len(hosts), FEW)]
     kept = {}
 
-    def filtered(name, chosen, visited=hosts, spec=spec):
+    def filtered(name, chosen, visited=hosts, spec=spec, pack_from=0.0):
         def run_filters():
+            set_pack_from(pack_from)
             # each row reads the server's volumes and plans for itself
             spec.__dict__.pop(disk_request.ATTRIBUTE, None)
             kept[name] = manager.filter_handler.get_filtered_objects(
@@ -477,6 +486,7 @@ def rows(hosts, numa_hosts, specs):
         NUMA: filtered(NUMA, [numa], few),
         NOOP_FILTER: filtered(NOOP_FILTER, [NoopFilter()]),
         OUR_FILTER: filtered(OUR_FILTER, [our_filter]),
+        SPREADS: filtered(SPREADS, [our_filter], pack_from=1.0),
         NO_ROOM: filtered(NO_ROOM, [our_filter], spec=large_spec),
         ROOM: filtered(ROOM, [room.DiskRoomFilter()]),
         **aligned,
@@ -487,6 +497,12 @@ def rows(hosts, numa_hosts, specs):
         BOTH_WEIGHERS: weighed(both),
         PRESSED: weighed(both),
     }
+
+
+def set_pack_from(share):
+    """Have the filter spread up to a committed share, and pack from it on."""
+    for name in ('disk_spread_up_to', 'disk_pack_from'):
+        conf.CONF.set_override(name, share, 'diskplacer_scheduler')
 
 
 def press(passed, per_cent):
@@ -532,18 +548,19 @@ def measure(hosts, rounds):
 
 
 def ratio(row, weighers, nothing=None):
-    """Ours over Nova's default filters and weighers.
+    """Ours over Nova's default filters and weighers, in each round.
 
+    :param row: {row: seconds of each round, (R,)}.
     :param nothing: the row of no-op weighers to give ours above no-op.
     """
     ours = row[OUR_FILTER] + row[weighers]
     if nothing:
-        ours -= row[NOOP_FILTER] + row[nothing]
+        ours = ours - row[NOOP_FILTER] - row[nothing]
     return ours / (row[NOVA_FILTERS] + row[NOVA_WEIGHERS])
 
 
 def ratios(row, hosts):
-    """{figure: value} of what there are goals for."""
+    """{figure: values of the rounds} of what there are goals for."""
     return {
         f'ratio_{hosts}': ratio(row, BOTH_WEIGHERS),
         f'ratio_{hosts}_pressed': ratio(row, PRESSED),
@@ -567,7 +584,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('--json', metavar='FILE', help='write figures here')
     parser.add_argument('--hosts', type=int, nargs='+', default=[1000, 10000])
-    parser.add_argument('--rounds', type=int, default=7)
+    parser.add_argument('--rounds', type=int, default=9)
     args = parser.parse_args()
 
     figures = {}
@@ -581,12 +598,15 @@ def main():
         for name, value in medians.items():
             key = re.sub('[^a-z]+', '_', name.lower())
             figures[f'{key}_us_per_host_{hosts}'] = round(value, 3)
-        found = {
-            figure: round(value, 4)
-            for figure, value in ratios(medians, hosts).items()
-        }
-        figures.update(found)
-        goals += [goal_of(figure) for figure in found]
+        rounds = {name: np.array(values) for name, values in seconds.items()}
+        for figure, values in ratios(rounds, hosts).items():
+            interval = stats.interval(values.tolist())
+            figures[figure] = round(interval.mean, 4)
+            figures[f'{figure}_low'] = round(interval.low, 4)
+            figures[f'{figure}_high'] = round(interval.high, 4)
+            goals.append(goal_of(figure))
+        ours = medians[OUR_FILTER] + medians[BOTH_WEIGHERS]
+        figures[f'ours_us_per_host_{hosts}'] = round(ours, 3)
         print(
             f'{hosts} hosts x {DISKS} disks, {VDISKS} vdisks, '
             f'median of {args.rounds} rounds'

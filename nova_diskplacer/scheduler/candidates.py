@@ -37,6 +37,7 @@ import collections
 import collections.abc
 import dataclasses
 import functools
+import operator
 import typing
 
 import numpy as np
@@ -56,6 +57,8 @@ from nova_diskplacer.scheduler.plan import DiskPlan
 from nova_diskplacer.scheduler.plan import FreeCapacity
 
 Candidate = dict[str, typing.Any]
+
+_host_index = operator.attrgetter('allocation_candidates.host_index')
 
 # Resources of disks only. A disk may have no GiB to claim: they are reserved.
 _DISK_RESOURCES = frozenset((placement_client.GB, placement_client.MBPS))
@@ -113,9 +116,7 @@ class FilterRun:
         self, hosts: list[typing.Any], values: base.Floats
     ) -> base.Floats:
         """Return the values of N of the hosts, (N,), from those of all."""
-        return values[
-            [host.allocation_candidates.host_index for host in hosts]
-        ]
+        return values[list(map(_host_index, hosts))]
 
     def is_usable(self, host: typing.Any, index: int) -> bool:
         """Return whether Nova should claim on a host or list it.

@@ -125,13 +125,11 @@ def _place(
         packing,
         only_alternates,
     )
-    passed = []
-    for index in np.flatnonzero(choice.fits).tolist():
-        host = reporting[index]
-        host.allocation_candidates = candidates.DiskCandidates(
-            host, run, index
-        )
-        passed.append(host)
+    fits = np.flatnonzero(choice.fits).tolist()
+    passed = [reporting[index] for index in fits]
+    with_disks = candidates.DiskCandidates
+    for index, host in zip(fits, passed, strict=True):
+        host.allocation_candidates = with_disks(host, run, index)
     if only_alternates:
         return passed
     decision_log.log_rejections(

@@ -130,12 +130,13 @@ def space_of(free: FreeCapacity, request: flavor.VDiskRequest) -> Space:
         # a disk without free MB/s has no use for its free GiB
         share = free.free_mbps / np.maximum(free.total_mbps, 1)
         free_gb = np.minimum(free_gb, share * total_gb)
-    vdisks = np.where(usable, free.vdisks, 0).sum(axis=1)
-    return Space(
-        np.where(usable, total_gb, 0).sum(axis=1),
-        np.where(usable & (free_gb > 0), free_gb, 0).sum(axis=1),
-        vdisks / np.maximum(usable.sum(axis=1), 1),
+    # it takes half of the time of where() and sum()
+    total_gb, free_gb, vdisks = (
+        np.einsum('hd,hd->h', values, usable)
+        for values in (total_gb, np.maximum(free_gb, 0), free.vdisks)
     )
+    disks = usable @ np.ones(usable.shape[1], dtype=np.int32)
+    return Space(total_gb, free_gb, vdisks / np.maximum(disks, 1))
 
 
 def _share(committed: float, hosts: list[typing.Any]) -> base.Floats:
@@ -145,7 +146,8 @@ def _share(committed: float, hosts: list[typing.Any]) -> base.Floats:
     share = np.full(len(hosts), share_between(committed, *options.values()))
     # many hosts are in the same aggregates
     has_own: dict[int, bool] = {}
-    for index, aggregates in enumerate([host.aggregates for host in hosts]):
+    of_hosts = [host.aggregates for host in hosts]
+    for index, aggregates in enumerate(of_hosts if any(of_hosts) else ()):
         for aggregate in aggregates:
             key = id(aggregate)
             if key not in has_own:
