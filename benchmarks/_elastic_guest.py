@@ -39,7 +39,6 @@ from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.location import Location
-from nova_diskplacer.disks.location import Step
 from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import leg_moves
@@ -84,7 +83,7 @@ class Mover:
     ) -> None:
         self.location = location
         self.steps: list[guest.Settings] = []
-        self._size, self._origin, self._wanted = size, origin, wanted
+        self.size, self._origin, self._wanted = size, origin, wanted
 
     def move(
         self,
@@ -105,7 +104,7 @@ class Mover:
         }
         self.steps.append(told)
         try:
-            move = self._as_move(location, percent)
+            move = Steps(self, location, percent)
 
             def look(done: int, total: int) -> None:
                 seen = time.time() - self._origin, done
@@ -123,48 +122,50 @@ class Mover:
     def recover(self) -> None:
         """Do nothing: no step of this guest was interrupted."""
 
-    def _as_move(self, new: Location, percent: int) -> leg_steps.Move:
-        old = self.location
-        step = old.step_to(new)
-        move = old, NAME, new
-        paced = copy_pace.Pace(percent, self._copy_mbps(percent, step))
 
-        def begin() -> None:
-            leg_moves.create_legs(*move)
-            leg_moves.begin_move(*move, self._size, percent)
+class Steps(leg_steps.LegSteps):
+    """The steps of a move of the vdisk of a mover."""
 
-        def decide() -> None:
-            leg_moves.complete_legs(*move)
-            self.location = new
-
-        def finish() -> None:
-            leg_moves.end_move(move[2], NAME, self._size)
-            leg_moves.settle_legs(move[2], NAME, move[0])
-            _delete_moving(step.source)
-            resync_throttle.release()
-
-        def undo() -> None:
-            leg_moves.end_move(move[0], NAME, self._size)
-            _delete_moving(step.target)
-            resync_throttle.release()
-
-        return leg_steps.Move(
-            decided=lambda: self.location == new,
-            begin=begin,
-            copied=lambda: leg_moves.move_progress(*move),
-            pace=lambda done: resync_throttle.limit(
-                paced.after(done, time.monotonic())
-            ),
-            decide=decide,
-            finish=finish,
-            undo=undo,
+    def __init__(self, mover: Mover, new: Location, percent: int) -> None:
+        self._mover, self._size = mover, mover.size
+        self._old, self._new, self._percent = mover.location, new, percent
+        self._step = self._old.step_to(new)
+        disks = [
+            groups.require(one).identity
+            for one in (self._step.source, self._step.target)
+        ]
+        self._pace = copy_pace.Pace(
+            percent, copy_pace.step_mbps(percent / 100, disks)
         )
 
-    def _copy_mbps(self, percent: int, step: Step) -> float:
-        disks = [
-            groups.require(one).identity for one in (step.source, step.target)
-        ]
-        return copy_pace.step_mbps(percent / 100, disks)
+    def decided(self) -> bool:
+        return self._mover.location == self._new
+
+    def begin(self) -> None:
+        move = self._old, NAME, self._new
+        leg_moves.create_legs(*move)
+        leg_moves.begin_move(*move, self._size, self._percent)
+
+    def copied(self) -> tuple[int, int]:
+        return leg_moves.move_progress(self._old, NAME, self._new)
+
+    def pace(self, done: int) -> None:
+        resync_throttle.limit(self._pace.after(done, time.monotonic()))
+
+    def decide(self) -> None:
+        leg_moves.complete_legs(self._old, NAME, self._new)
+        self._mover.location = self._new
+
+    def finish(self) -> None:
+        leg_moves.end_move(self._new, NAME, self._size)
+        leg_moves.settle_legs(self._new, NAME, self._old)
+        _delete_moving(self._step.source)
+        resync_throttle.release()
+
+    def undo(self) -> None:
+        leg_moves.end_move(self._old, NAME, self._size)
+        _delete_moving(self._step.target)
+        resync_throttle.release()
 
 
 def _delete_moving(uuid: str) -> None:

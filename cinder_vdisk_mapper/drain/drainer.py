@@ -21,18 +21,15 @@ import uuid as uuid_
 
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper.drain import evacuations
 from cinder_vdisk_mapper.drain import plan
 from cinder_vdisk_mapper.drain import survey
-from cinder_vdisk_mapper.moves import leg_mover
 from cinder_vdisk_mapper.moves import vdisk_move
-from cinder_vdisk_mapper.moves import vdisk_steps
-from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import moves
-from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import files
 from nova_diskplacer.placement.client import GB
@@ -88,7 +85,7 @@ class Drainer:
                 name = item.vdisk.name
                 target = planned.targets[name]
                 try:
-                    self._run(uuid, item.vdisk, surveyed, target)
+                    self._evacuation(uuid, item.vdisk, surveyed, target).run()
                 except exception.DiskPlacerError as error:
                     LOG.error('%s stays on disk %s: %s', name, uuid, error)
                     failed[name] = str(error)
@@ -110,7 +107,9 @@ class Drainer:
                 if item.begun and item.vdisk.name in surveyed.volumes:
                     name = item.vdisk.name
                     try:
-                        self._take_back(uuid, item.vdisk, surveyed, item.begun)
+                        self._evacuation(
+                            uuid, item.vdisk, surveyed, item.begun
+                        ).take_back()
                     except exception.DiskPlacerError as error:
                         failed[name] = str(error)
             if not failed:
@@ -154,38 +153,17 @@ class Drainer:
             if record and server and record.target in others:
                 vdisk_move.follow(self.operations, server, record.target, uuid)
 
-    def _run(
+    def _evacuation(
         self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str
-    ) -> None:
-        """Move a vdisk, or the legs of one, to another disk."""
-        volume = surveyed.volumes[vdisk.name]
-        if Location.parse(volume.provider_location).is_striped:
-            leg_mover.evacuate(
-                volume.id,
-                uuid,
-                target,
-                functools.partial(self.progress, vdisk.name),
-                self.surveyor.guests.rate,
-            )
-            return
-        move = self._move(uuid, vdisk, surveyed, target)
-        try:
-            vdisk_steps.run(self._steps(move))
-        except exception.DiskPlacerError:
-            self._try_take_back(move)
-            raise
-        event_log.log_moved(volume, vdisk, vdisk.size_gb, uuid, target)
-
-    def _take_back(
-        self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str
-    ) -> None:
-        """Undo a move that was begun."""
-        volume = surveyed.volumes[vdisk.name]
-        if Location.parse(volume.provider_location).is_striped:
-            leg_mover.take_back(volume.id)
-        else:
-            move = self._move(uuid, vdisk, surveyed, target)
-            vdisk_steps.take_back(self._steps(move))
+    ) -> evacuations.Evacuation:
+        return evacuations.evacuation(
+            self.surveyor,
+            surveyed.volumes[vdisk.name],
+            vdisk,
+            uuid,
+            target,
+            functools.partial(self.progress, vdisk.name),
+        )
 
     def _forget_moves(self, uuid: str, surveyed: survey.Survey) -> None:
         """Remove the records of moves from a disk that have ended.
@@ -200,42 +178,6 @@ class Drainer:
                 item.begun or item.elsewhere
             ):
                 moves.remove(backend.disk_root, name)
-
-    def _try_take_back(self, move: vdisk_move.VolumeMove) -> None:
-        name = move.vdisk.name
-        try:
-            try:
-                if move.begun():
-                    vdisk_steps.take_back(self._steps(move))
-            except vdisk_move.Deleted:
-                # it was deleted meanwhile, maybe before its target was made
-                self.operations.delete_leftovers(name)
-        except exception.DiskPlacerError as error:
-            LOG.warning(
-                'The move of %s is neither finished nor undone, repeat the '
-                'drain: %s',
-                name,
-                error,
-            )
-
-    def _move(
-        self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str
-    ) -> vdisk_move.VolumeMove:
-        """Return the move of a vdisk to another disk."""
-        surveyor = self.surveyor
-        return vdisk_move.VolumeMove(
-            surveyor.context,
-            surveyor.operations,
-            surveyor.guests,
-            surveyor,
-            surveyed.volumes[vdisk.name],
-            vdisk,
-            uuid,
-            target,
-        )
-
-    def _steps(self, move: vdisk_move.VolumeMove) -> vdisk_steps.Move:
-        return move.as_move(functools.partial(self.progress, move.vdisk.name))
 
 
 def _alone(disk_root: str) -> contextlib.AbstractContextManager[None]:

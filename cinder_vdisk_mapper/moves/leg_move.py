@@ -13,6 +13,7 @@
 """The move of the legs of a volume from disk to disk, for :mod:`leg_steps`."""
 
 import dataclasses
+import functools
 import time
 from typing import Any
 
@@ -23,6 +24,7 @@ from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import is_migrating
 from cinder_vdisk_mapper.moves import leg_steps
+from cinder_vdisk_mapper.vdisks import copies
 from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
@@ -45,7 +47,7 @@ _DECIDABLE = (*_MOVABLE, 'reserved', 'attaching', 'detaching')
 
 
 @dataclasses.dataclass(frozen=True)
-class LegMove:
+class LegMove(leg_steps.LegSteps):
     """The move of legs of a volume.
 
     :param name: of the backend, as ``host@section``.
@@ -66,18 +68,6 @@ class LegMove:
     new: Location
     percent: int
     mbps: float | None = None
-
-    def as_move(self) -> leg_steps.Move:
-        """Return the steps of the move."""
-        return leg_steps.Move(
-            decided=self._decided,
-            begin=self._begin,
-            copied=self._copied,
-            pace=_Pace(self),
-            decide=self._decide,
-            finish=self._finish,
-            undo=self._undo,
-        )
 
     @property
     def _step(self) -> Step:
@@ -109,7 +99,7 @@ class LegMove:
             )
             return found
 
-    def _decided(self) -> bool:
+    def decided(self) -> bool:
         location = naming.location(self._fresh())
         if location not in (self.old, self.new):
             raise exception.DiskError(
@@ -149,7 +139,7 @@ class LegMove:
                 )
             )
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Allocate the legs, have their claim follow, and begin the copy."""
         step, name = self._step, self._name
         backend = self.operations.striping
@@ -202,12 +192,12 @@ class LegMove:
                 self._moved_gb,
             )
 
-    def _copied(self) -> tuple[int, int]:
+    def copied(self) -> tuple[int, int]:
         return self.operations.striping.move_progress(
             self.old, self._name, self.new
         )
 
-    def _decide(self) -> None:
+    def decide(self) -> None:
         with (
             locks.hold(f'volume-{self.volume.id}'),
             striped_layout.lock_legs(self._name),
@@ -221,14 +211,14 @@ class LegMove:
             with errors.cinder_errors():
                 linking.save_disk(volume, self.new)
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         step, name = self._step, self._name
         backend = self.operations.striping
         with (
             locks.hold(f'volume-{self.volume.id}'),
             striped_layout.lock_legs(name),
         ):
-            self._check_kept(step.target, decided=True)
+            self._check_kept(self.new, step.target)
             backend.end_move(self.new, name, self.volume.size)
             backend.settle_legs(self.new, name, self.old)
         self._remove(step.source)
@@ -240,7 +230,7 @@ class LegMove:
             step.target,
         )
 
-    def _undo(self) -> None:
+    def undo(self) -> None:
         step, name = self._step, self._name
         with striped_layout.lock_legs(name):
             target = self.operations.backend.disk(step.target)
@@ -248,24 +238,31 @@ class LegMove:
             if not coming and target.health == discover.OK:
                 # it was refused before anything was made
                 return
-            self._check_kept(step.source, decided=False)
+            self._check_kept(self.old, step.source)
             self.operations.striping.end_move(self.old, name, self.volume.size)
             _, vdisk = self.operations.backend.find_vdisk(step.source, name)
             if coming:
                 self._follow(vdisk, step.target, step.source)
             self._remove(step.target)
 
-    def _check_kept(self, disk: str, decided: bool) -> None:
-        """Check that the legs on one disk are the volume's, before others go.
+    def _check_kept(self, kept: Location, disk: str) -> None:
+        """Check that the legs of a location on a disk are the volume's.
 
-        :param decided: whether they have come.
         :raises DiskError: they are not, or the disk is not healthy.
         """
-        if self._decided() != decided:
-            raise exception.DiskError(
-                f'volume {self.volume.id} has changed its disks meanwhile'
-            )
-        self.operations.backend.check_disk(disk)
+        copies.check_legs(
+            self.operations.backend,
+            naming.location(self._fresh()),
+            kept,
+            disk,
+        )
+
+    @functools.cached_property
+    def _pace(self) -> '_Pace':
+        return _Pace(self)
+
+    def pace(self, done: int) -> None:
+        self._pace.adapt(done)
 
     def copy_mbps(self) -> float:
         """Return the rate of the copy in MB/s, 0 for no limit."""
@@ -295,7 +292,7 @@ class _Pace:
         self._percent = move.percent
         self._pace: copy_pace.Pace | None = None
 
-    def __call__(self, done: int) -> None:
+    def adapt(self, done: int) -> None:
         if self._pace is None:
             rate = self._move.copy_mbps()
             if not rate:

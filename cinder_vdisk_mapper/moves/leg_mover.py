@@ -177,7 +177,7 @@ def _run(
 ) -> None:
     """Move legs; the kernel copies freely afterwards."""
     try:
-        leg_steps.run(step.as_move(), progress, stopped)
+        leg_steps.run(step, progress, stopped)
     finally:
         if not _interrupted(backend, naming.volume(step.volume)):
             backend.operations.striping.release_throttle()
@@ -251,7 +251,7 @@ def _recover(backend: backends.Backend, disk: str, name: str) -> None:
     if location != old and len(location) == len(old):
         # it was decided, and some legs are settled
         new = location
-    leg_steps.take_back(backend.move(volume, old, new, PERCENT).as_move())
+    leg_steps.take_back(backend.move(volume, old, new, PERCENT))
 
 
 def _volume_of(backend: backends.Backend, name: str) -> Volume | None:

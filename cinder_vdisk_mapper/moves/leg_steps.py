@@ -23,8 +23,8 @@ it finishes. Both places have the same data from the end of the copy to step 4,
 so it does not matter when the volume is attached or the host is booted.
 """
 
+import abc
 import collections.abc
-import dataclasses
 import time
 
 from oslo_log import log as logging
@@ -40,29 +40,46 @@ LOCK = 'elastic-move'
 _INTERVAL = 1.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Move:
-    """A move of legs.
+class LegSteps(abc.ABC):
+    """The steps of a move of legs."""
 
-    ``decided`` tells if the legs are on the target. ``begin`` allocates them
-    there and has the kernel copy, or go on to. ``copied`` returns the bytes in
-    both places and all bytes, and raises an error if a disk has failed.
-    ``pace`` is told the bytes in both places, and adapts the rate of the copy.
-    ``decide`` makes the target the place of the legs, ``finish`` removes them
-    from the source and ``undo`` from the target.
-    """
+    @abc.abstractmethod
+    def decided(self) -> bool:
+        """Return whether the legs are on the target."""
 
-    decided: collections.abc.Callable[[], bool]
-    begin: collections.abc.Callable[[], None]
-    copied: collections.abc.Callable[[], tuple[int, int]]
-    pace: collections.abc.Callable[[int], None]
-    decide: collections.abc.Callable[[], None]
-    finish: collections.abc.Callable[[], None]
-    undo: collections.abc.Callable[[], None]
+    @abc.abstractmethod
+    def begin(self) -> None:
+        """Allocate the legs there, and have the kernel copy, or go on to."""
+
+    @abc.abstractmethod
+    def copied(self) -> tuple[int, int]:
+        """Return the bytes that are in both places, and all bytes.
+
+        :raises DiskPlacerError: a disk has failed.
+        """
+
+    @abc.abstractmethod
+    def pace(self, done: int) -> None:
+        """Adapt the rate of the copy.
+
+        :param done: bytes that are in both places.
+        """
+
+    @abc.abstractmethod
+    def decide(self) -> None:
+        """Make the target the place of the legs."""
+
+    @abc.abstractmethod
+    def finish(self) -> None:
+        """Remove the legs from the source."""
+
+    @abc.abstractmethod
+    def undo(self) -> None:
+        """Remove the legs from the target."""
 
 
 def run(
-    move: Move,
+    move: LegSteps,
     progress: collections.abc.Callable[[int, int], None],
     stopped: collections.abc.Callable[[], bool],
 ) -> None:
@@ -87,7 +104,7 @@ def run(
     move.finish()
 
 
-def take_back(move: Move) -> None:
+def take_back(move: LegSteps) -> None:
     """Undo a move that was interrupted, or finish it if it is decided."""
     if move.decided():
         move.finish()
@@ -96,7 +113,7 @@ def take_back(move: Move) -> None:
 
 
 def _wait(
-    move: Move,
+    move: LegSteps,
     progress: collections.abc.Callable[[int, int], None],
     stopped: collections.abc.Callable[[], bool],
 ) -> None:

@@ -19,7 +19,6 @@ or ``provider_location`` where it has no link: it was never attached.
 import collections.abc
 import contextlib
 import dataclasses
-import functools
 import os
 from typing import Any
 from typing import Protocol
@@ -83,11 +82,12 @@ class Planner(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class VolumeMove:
+class VolumeMove(vdisk_steps.VDiskSteps):
     """The move of the vdisk of a volume.
 
-    :param source: UUID of the disk that the vdisk leaves.
-    :param target: UUID of the disk that it goes to.
+    :param source_disk: UUID of the disk that the vdisk leaves.
+    :param target_disk: UUID of the disk that it goes to.
+    :param report: told of copied and all bytes.
     """
 
     context: Any
@@ -96,46 +96,20 @@ class VolumeMove:
     planner: Planner
     volume: Volume
     vdisk: VDisk
-    source: str
-    target: str
+    source_disk: str
+    target_disk: str
+    report: collections.abc.Callable[[int, int], None]
 
-    def as_move(
-        self, progress: collections.abc.Callable[[int, int], None]
-    ) -> vdisk_steps.Move:
-        """Return the steps of the move.
+    @property
+    def source(self) -> '_VolumePlace':
+        return _VolumePlace(self, self.source_disk)
 
-        :param progress: told of copied and all bytes.
-        """
-        backend, name = self._backend, self.vdisk.name
-        return vdisk_steps.Move(
-            source=vdisk_steps.Place(
-                backend.device_path(self.source, name),
-                functools.partial(self._condemn, self.source),
-                functools.partial(self.operations.delete, self.source, name),
-                functools.partial(self._in_use, self.source),
-            ),
-            target=vdisk_steps.Place(
-                backend.device_path(self.target, name),
-                functools.partial(self._condemn, self.target),
-                self._delete_target,
-                functools.partial(self._in_use, self.target),
-            ),
-            create=self._create,
-            guest=self._guest,
-            copy=functools.partial(self._copy, progress),
-            writes=functools.partial(backend.writes, self.source, name),
-            fill=functools.partial(
-                backend.extend, self.target, name, self.vdisk.size_gb
-            ),
-            check_target=self._check_target,
-            decided=self._decided,
-            decide=self._decide,
-            save=functools.partial(self._save, self.target),
-            check=self._check,
-            forget=self._forget,
-            locked=self._locked,
-            progress=progress,
-        )
+    @property
+    def target(self) -> '_VolumePlace':
+        return _VolumePlace(self, self.target_disk)
+
+    def progress(self, done: int, total: int) -> None:
+        self.report(done, total)
 
     def begun(self) -> bool:
         """Return whether the move was begun, and is neither ended nor undone.
@@ -143,16 +117,16 @@ class VolumeMove:
         :raises Deleted: its volume was deleted.
         :raises DiskError: it is not known.
         """
-        self._fresh()
+        self.fresh()
         record = self._backend.recorded_move(self.vdisk.name)
-        return record == (self.source, self.target)
+        return record == (self.source_disk, self.target_disk)
 
     @property
     def _backend(self) -> base.Backend:
         return self.operations.backend
 
     @errors.cinder_errors()
-    def _create(self) -> None:
+    def create(self) -> None:
         """Make the target, if the plan still holds, and claim its space."""
         name, bound_for = self.vdisk.name, self.vdisk.server_id
         counted = next(iter(self._servers()), bound_for)
@@ -160,16 +134,18 @@ class VolumeMove:
             locks.hold(f'server-{counted}')
             if counted
             else contextlib.nullcontext(),
-            self._locked(),
+            self.locked(),
         ):
-            begun = self.planner.check_target(name, self.source, self.target)
-            linking.follow_link(self._backend, self._fresh())
+            begun = self.planner.check_target(
+                name, self.source_disk, self.target_disk
+            )
+            linking.follow_link(self._backend, self.fresh())
             if self._servers() and not self._backend.linked_disk(name):
-                self._backend.link(self.source, name)
+                self._backend.link(self.source_disk, name)
             if not begun:
                 self._record()
             self.operations.allocate(
-                self.target,
+                self.target_disk,
                 name,
                 self.vdisk.volume_id,
                 self.vdisk.size_gb,
@@ -179,8 +155,8 @@ class VolumeMove:
                 follow(
                     self.operations,
                     bound_for,
-                    self.source,
-                    self.target,
+                    self.source_disk,
+                    self.target_disk,
                     self.vdisk.size_gb,
                 )
 
@@ -191,108 +167,85 @@ class VolumeMove:
         """
         name = self.vdisk.name
         # that of a move to another disk, or whose target is being deleted
-        self._forget()
-        self.operations.delete_other_copies(name, self.source)
-        if copies.find(self._backend.disk(self.target), name):
+        self.forget()
+        self.operations.delete_other_copies(name, self.source_disk)
+        if copies.find(self._backend.disk(self.target_disk), name):
             raise exception.DiskError(
-                f'disk {self.target} has another copy of it, which no move '
-                'from here has made: see "diskplacer-manage disk audit"'
+                f'disk {self.target_disk} has another copy of it, which no '
+                'move from here has made: see "diskplacer-manage disk audit"'
             )
         moves.write(
             self._backend.disk_root,
             name,
-            moves.Record(self.source, self.target),
+            moves.Record(self.source_disk, self.target_disk),
         )
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         moves.remove(self._backend.disk_root, self.vdisk.name)
 
-    def _copy(
-        self, progress: collections.abc.Callable[[int, int], None]
-    ) -> None:
+    def copy(self) -> None:
         """Copy a vdisk that no process has open, or has had meanwhile."""
         name, size = self.vdisk.name, self.vdisk.size_bytes
-        path = self._backend.device_path(self.source, name)
-        progress(0, size)
+        path = self._backend.device_path(self.source_disk, name)
+        self.progress(0, size)
         # of a file: the backend itself looks at a logical volume
         with files.disk_errors(path):
             before = os.stat(path).st_mtime_ns
             rate = self.guests.rate
-            self._backend.copy(self.source, name, self.target, rate)
+            self._backend.copy(self.source_disk, name, self.target_disk, rate)
             after = os.stat(path).st_mtime_ns
         if after != before:
             raise exception.DiskError('it was written to while it was copied')
-        progress(size, size)
+        self.progress(size, size)
 
-    def _check_target(self) -> None:
-        size = max(self.vdisk.size_bytes, self._fresh().size * GIB)
-        copies.check_whole(self._backend, self.target, self.vdisk.name, size)
+    def writes(self) -> str:
+        return self._backend.writes(self.source_disk, self.vdisk.name)
 
-    def _condemn(self, disk: str) -> None:
-        """Begin to delete a copy, if the volume is whole on the other disk.
-
-        :raises DiskError: it is not.
-        """
-        volume = self._fresh()
-        copies.condemn(
-            self._backend,
-            disk,
-            self.vdisk.name,
-            volume.provider_location,
-            volume.size * GIB,
+    def fill(self) -> None:
+        self._backend.extend(
+            self.target_disk, self.vdisk.name, self.vdisk.size_gb
         )
 
-    def _delete_target(self) -> None:
-        """Delete the target and have the claim come back."""
-        self.operations.delete(self.target, self.vdisk.name)
-        if self.vdisk.server_id:
-            follow(
-                self.operations,
-                self.vdisk.server_id,
-                self.target,
-                self.source,
-            )
-
-    def _in_use(self, disk: str) -> bool:
-        held = {one.name for one in self._backend.disk(disk).vdisks}
-        return self.vdisk.name in held and self._backend.in_use(
-            disk, self.vdisk.name
+    def check_target(self) -> None:
+        size = max(self.vdisk.size_bytes, self.fresh().size * GIB)
+        copies.check_whole(
+            self._backend, self.target_disk, self.vdisk.name, size
         )
 
-    def _guest(self) -> vdisk_steps.GuestDisk | None:
+    def guest(self) -> vdisk_steps.GuestDisk | None:
         servers = self._servers()
         if not servers:
             return None
         return self.guests.find(servers[0], self.volume.id)
 
-    def _decided(self) -> bool:
+    def decided(self) -> bool:
         """Return whether the target is the volume.
 
         :raises DiskError: neither disk has it.
         """
         place = self._backend.linked_disk(self.vdisk.name)
         if place is None:
-            place = self._fresh().provider_location
-        if place not in (self.source, self.target):
+            place = self.fresh().provider_location
+        if place not in (self.source_disk, self.target_disk):
             raise exception.DiskError(f'its volume is on disk {place} now')
-        return place == self.target
+        return place == self.target_disk
 
-    def _decide(self, moved: bool) -> None:
-        disk = self.target if moved else self.source
+    def decide(self, moved: bool) -> None:
+        disk = self.target_disk if moved else self.source_disk
         linked = self._backend.linked_disk(self.vdisk.name)
         if linked is not None:
             self._backend.link(disk, self.vdisk.name)
         if linked is None or not moved:
             self._save(disk)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Check that the volume is as it was when the move was planned.
 
         :raises DiskError: it is not.
         """
-        now = self._fresh()
+        now = self.fresh()
         if (
-            now.provider_location not in (self.source, self.target)
+            now.provider_location not in (self.source_disk, self.target_disk)
             or now.status not in ('available', 'in-use')
             or now.host != self.volume.host
             or now.migration_status != self.volume.migration_status
@@ -302,17 +255,20 @@ class VolumeMove:
                 f'{now.host}, disk {now.provider_location}'
             )
 
-    def _locked(self) -> contextlib.AbstractContextManager[None]:
+    def locked(self) -> contextlib.AbstractContextManager[None]:
         return locks.hold(f'volume-{self.volume.id}')
+
+    def save(self) -> None:
+        self._save(self.target_disk)
 
     @errors.cinder_errors()
     def _save(self, disk: str) -> None:
-        volume = self._fresh()
+        volume = self.fresh()
         if volume.provider_location != disk:
             linking.save_disk(volume, Location((disk,)))
 
     @errors.cinder_errors()
-    def _fresh(self) -> Volume:
+    def fresh(self) -> Volume:
         """Read the volume.
 
         :raises Deleted: it was deleted.
@@ -331,6 +287,46 @@ class VolumeMove:
         """Return the servers that have the volume attached."""
         return [
             one.instance_uuid
-            for one in attachments(self._fresh())
+            for one in attachments(self.fresh())
             if one.instance_uuid
         ]
+
+
+@dataclasses.dataclass(frozen=True)
+class _VolumePlace(vdisk_steps.Place):
+    """The place of a volume's vdisk on one disk of its move."""
+
+    move: VolumeMove
+    disk: str
+
+    @property
+    def path(self) -> str:
+        name = self.move.vdisk.name
+        return self.move.operations.backend.device_path(self.disk, name)
+
+    def condemn(self) -> None:
+        volume = self.move.fresh()
+        copies.condemn(
+            self.move.operations.backend,
+            self.disk,
+            self.move.vdisk.name,
+            volume.provider_location,
+            volume.size * GIB,
+        )
+
+    def delete(self) -> None:
+        """Delete it; of the target, the claim comes back to the source."""
+        move = self.move
+        move.operations.delete(self.disk, move.vdisk.name)
+        if self.disk == move.target_disk and move.vdisk.server_id:
+            follow(
+                move.operations,
+                move.vdisk.server_id,
+                move.target_disk,
+                move.source_disk,
+            )
+
+    def in_use(self) -> bool:
+        backend, name = self.move.operations.backend, self.move.vdisk.name
+        held = {vdisk.name for vdisk in backend.disk(self.disk).vdisks}
+        return name in held and backend.in_use(self.disk, name)

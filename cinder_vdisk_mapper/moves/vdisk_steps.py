@@ -29,7 +29,7 @@ step 4, so a server that starts in between loses nothing. What QEMU has open
 tells which one it writes to after a step 4 whose result is not known.
 """
 
-import collections.abc
+import abc
 import contextlib
 import dataclasses
 import time
@@ -45,20 +45,29 @@ _INTERVAL = 1.0
 _PATIENCE = 60.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """A place of a vdisk, with the path by which QEMU opens it there.
+class Place(abc.ABC):
+    """A place of a vdisk."""
 
-    ``condemn`` begins to delete it, for good; the volume is locked. It is
-    refused while a process has the vdisk open, which ``in_use`` tells, and
-    unless the volume is whole in the other place. ``delete`` does the rest,
-    which may take long, and releases the space.
-    """
+    @property
+    @abc.abstractmethod
+    def path(self) -> str:
+        """The path by which QEMU opens the vdisk there."""
 
-    path: str
-    condemn: collections.abc.Callable[[], None]
-    delete: collections.abc.Callable[[], None]
-    in_use: collections.abc.Callable[[], bool]
+    @abc.abstractmethod
+    def condemn(self) -> None:
+        """Begin to delete the vdisk there, for good; the volume is locked.
+
+        :raises DiskPlacerError: a process has it open, or the volume is not
+            whole in the other place.
+        """
+
+    @abc.abstractmethod
+    def delete(self) -> None:
+        """Delete what is condemned, which may take long, and its claim."""
+
+    @abc.abstractmethod
+    def in_use(self) -> bool:
+        """Return whether a process has the vdisk open there."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,43 +99,80 @@ class GuestDisk(Protocol):
         """End a copy: QEMU uses the source alone; False if there is none."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Move:
-    """A move of a vdisk from ``source`` to ``target``.
+class VDiskSteps(abc.ABC):
+    """The steps of a move of a vdisk from ``source`` to ``target``."""
 
-    ``create`` records the move, makes the empty target, unless it is there,
-    and takes its space in Placement; ``forget`` removes the record. ``fill``
-    allocates the blocks that QEMU has left out, and ``check_target`` raises an
-    error unless the target is on a healthy disk, complete and of full size.
-    ``guest`` returns the disk of the server, None if it does not run with it.
-    ``copy`` copies between vdisks that no process has open, and ``writes``
-    returns a text that changes if the source is written to. ``decided`` tells
-    if the target is the vdisk, ``decide`` makes it so, or with False the
-    source. ``save`` tells Cinder. ``check`` raises an error if the volume has
-    changed since the move was planned. ``locked`` locks the volume.
-    ``progress`` is told of copied and all bytes.
-    """
+    @property
+    @abc.abstractmethod
+    def source(self) -> Place:
+        """The place that the vdisk leaves."""
 
-    source: Place
-    target: Place
-    create: collections.abc.Callable[[], None]
-    guest: collections.abc.Callable[[], GuestDisk | None]
-    copy: collections.abc.Callable[[], None]
-    writes: collections.abc.Callable[[], str]
-    fill: collections.abc.Callable[[], None]
-    check_target: collections.abc.Callable[[], None]
-    decided: collections.abc.Callable[[], bool]
-    decide: collections.abc.Callable[[bool], None]
-    save: collections.abc.Callable[[], None]
-    check: collections.abc.Callable[[], None]
-    forget: collections.abc.Callable[[], None]
-    locked: collections.abc.Callable[
-        [], contextlib.AbstractContextManager[None]
-    ]
-    progress: collections.abc.Callable[[int, int], None]
+    @property
+    @abc.abstractmethod
+    def target(self) -> Place:
+        """The place that it goes to."""
+
+    @abc.abstractmethod
+    def create(self) -> None:
+        """Record the move, make the empty target, and take its space."""
+
+    @abc.abstractmethod
+    def guest(self) -> GuestDisk | None:
+        """Return the disk of the server, None if it does not run with it."""
+
+    @abc.abstractmethod
+    def copy(self) -> None:
+        """Copy between vdisks that no process has open."""
+
+    @abc.abstractmethod
+    def writes(self) -> str:
+        """Return a text that changes if the source is written to."""
+
+    @abc.abstractmethod
+    def fill(self) -> None:
+        """Allocate the blocks of the target that QEMU has left out."""
+
+    @abc.abstractmethod
+    def check_target(self) -> None:
+        """Check that the target is whole.
+
+        :raises DiskPlacerError: its disk is not healthy, or it is not complete
+            or too small.
+        """
+
+    @abc.abstractmethod
+    def decided(self) -> bool:
+        """Return whether the target is the vdisk."""
+
+    @abc.abstractmethod
+    def decide(self, moved: bool) -> None:
+        """Make the target the vdisk, or the source if not ``moved``."""
+
+    @abc.abstractmethod
+    def save(self) -> None:
+        """Tell Cinder that the target is the vdisk."""
+
+    @abc.abstractmethod
+    def check(self) -> None:
+        """Check that the volume is as it was when the move was planned.
+
+        :raises DiskPlacerError: it is not.
+        """
+
+    @abc.abstractmethod
+    def forget(self) -> None:
+        """Remove the record of the move."""
+
+    @abc.abstractmethod
+    def locked(self) -> contextlib.AbstractContextManager[None]:
+        """Lock the volume."""
+
+    @abc.abstractmethod
+    def progress(self, done: int, total: int) -> None:
+        """Show how many bytes are copied."""
 
 
-def run(move: Move) -> None:
+def run(move: VDiskSteps) -> None:
     """Move a vdisk, or finish a move that was interrupted.
 
     :raises DiskPlacerError: it is not moved; the source is the vdisk, or the
@@ -136,7 +182,7 @@ def run(move: Move) -> None:
     _finish(move, None if move.decided() else _copy(move))
 
 
-def take_back(move: Move) -> None:
+def take_back(move: VDiskSteps) -> None:
     """Undo a move that was interrupted, or finish it if it is decided.
 
     :raises DiskPlacerError: a process uses what should be deleted.
@@ -158,7 +204,7 @@ def take_back(move: Move) -> None:
     move.forget()
 
 
-def _settle(move: Move) -> None:
+def _settle(move: VDiskSteps) -> None:
     """Make the place that QEMU alone has open the vdisk.
 
     A copy fails if its target does, even when it was decided; and QEMU may
@@ -177,7 +223,7 @@ def _settle(move: Move) -> None:
             move.decide(True)
 
 
-def _copy(move: Move) -> str | None:
+def _copy(move: VDiskSteps) -> str | None:
     """Make the target a whole copy.
 
     :returns: what ``writes`` told before the backend copied, None if QEMU has
@@ -213,7 +259,7 @@ def _copy(move: Move) -> str | None:
     return None
 
 
-def _finish(move: Move, copied: str | None) -> None:
+def _finish(move: VDiskSteps, copied: str | None) -> None:
     """Make the target the vdisk, and delete the source.
 
     :param copied: as ``_copy`` returns.
@@ -255,7 +301,7 @@ def _finish(move: Move, copied: str | None) -> None:
     move.forget()
 
 
-def _pivot(move: Move, guest: GuestDisk) -> None:
+def _pivot(move: VDiskSteps, guest: GuestDisk) -> None:
     """Tell QEMU to use the target alone.
 
     :raises DiskPlacerError: it uses the source, which is the vdisk again; or
@@ -285,21 +331,21 @@ def _pivot(move: Move, guest: GuestDisk) -> None:
             raise
 
 
-def _runs(move: Move) -> bool:
+def _runs(move: VDiskSteps) -> bool:
     """Return whether the server runs, or may run."""
     with contextlib.suppress(exception.DiskPlacerError):
         return move.guest() is not None
     return True
 
 
-def _check_unwritten(move: Move, copied: str) -> None:
+def _check_unwritten(move: VDiskSteps, copied: str) -> None:
     if move.writes() != copied:
         raise exception.DiskError(
             'its server was started and wrote to it while it was copied'
         )
 
 
-def _job(move: Move, guest: GuestDisk) -> Job | None:
+def _job(move: VDiskSteps, guest: GuestDisk) -> Job | None:
     """Return the copy to the target, None if there is none.
 
     :raises DiskError: there is another copy.

@@ -17,6 +17,7 @@ import contextlib
 import functools
 import os
 import pathlib
+import types
 import xml.etree.ElementTree
 
 import libvirt
@@ -89,11 +90,11 @@ class DrainTestCase(base.LVMTestCase):
         return domain
 
     def place(self, uuid):
-        return vdisk_steps.Place(
-            naming.device_path(uuid, NAME),
-            functools.partial(self.backend.condemn, uuid, NAME),
-            functools.partial(volumes.delete, uuid, NAME),
-            functools.partial(self.in_use, uuid),
+        return types.SimpleNamespace(
+            path=naming.device_path(uuid, NAME),
+            condemn=functools.partial(self.backend.condemn, uuid, NAME),
+            delete=functools.partial(volumes.delete, uuid, NAME),
+            in_use=functools.partial(self.in_use, uuid),
         )
 
     def in_use(self, uuid):
@@ -116,7 +117,8 @@ class DrainTestCase(base.LVMTestCase):
         raise LookupError(device)
 
     def move(self, server):
-        return vdisk_steps.Move(
+        """Return the steps of a move, as ``VDiskSteps`` has them."""
+        return types.SimpleNamespace(
             source=self.place(self.source),
             target=self.place(self.target),
             create=lambda: volumes.create(self.target, NAME, '1', None, SIZE),

@@ -17,6 +17,7 @@ import mmap
 import os
 import random
 import threading
+import types
 from unittest import mock
 
 import fixtures
@@ -131,7 +132,7 @@ class Vdisk:
         self.percent = 100
 
     def move(self, new):
-        """Return the move to a location."""
+        """Return the steps of a move to a location, as ``LegSteps``."""
         old, new = self.location, Location(new)
         step = old.step_to(new)
         move = old, NAME, new
@@ -155,7 +156,7 @@ class Vdisk:
             delete_moving(step.target)
             resync_throttle.release()
 
-        return leg_steps.Move(
+        return types.SimpleNamespace(
             decided=lambda: self.location == new,
             begin=begin,
             copied=lambda: leg_moves.move_progress(*move),

@@ -55,13 +55,12 @@ class DrainerTestCase(testtools.TestCase):
         self.patch(vdisk_steps, 'run', self.move)
         self.taken_back = []
         self.patch(vdisk_steps, 'take_back', self.taken_back.append)
-        self.patch(vdisk_move.VolumeMove, 'as_move', lambda move, _: move)
         self.patch(
             vdisk_move.VolumeMove,
             'begun',
             lambda move: (
                 self.backend.recorded_move(move.vdisk.name)
-                == (move.source, move.target)
+                == (move.source_disk, move.target_disk)
             ),
         )
         self.failing = {}
@@ -97,11 +96,11 @@ class DrainerTestCase(testtools.TestCase):
 
     def move(self, move):
         name = move.vdisk.name
-        self.record(name[-1], move.source, move.target)
+        self.record(name[-1], move.source_disk, move.target_disk)
         if name in self.failing:
             raise self.failing[name]
-        self.moved.append((name, move.target))
-        self.backend.delete(move.source, name)
+        self.moved.append((name, move.target_disk))
+        self.backend.delete(move.source_disk, name)
         moves.remove(self.backend.disk_root, name)
 
     def record(self, number, source, target):
@@ -182,7 +181,7 @@ class DrainerTestCase(testtools.TestCase):
         self.assertEqual(
             [('volume-2', A, B)],
             [
-                (one.vdisk.name, one.source, one.target)
+                (one.vdisk.name, one.source_disk, one.target_disk)
                 for one in self.taken_back
             ],
         )

@@ -389,34 +389,67 @@ class World:
         return True
 
     def move(self, source):
-        target = OTHER[source]
-
-        def place(disk):
-            return vdisk_steps.Place(
-                disk,
-                lambda: self.condemn(disk),
-                self.step,
-                lambda: self.in_use(disk),
-            )
-
-        return vdisk_steps.Move(
-            source=place(source),
-            target=place(target),
-            create=lambda: self.create(source),
-            guest=self.guest,
-            copy=lambda: self.copy(source),
-            writes=lambda: str(self.writes[source]),
-            fill=self.step,
-            check_target=lambda: self.check_target(target),
-            decided=lambda: self.decided(target),
-            decide=lambda moved: self.decide(source, moved),
-            save=lambda: self.save(target),
-            check=self.check,
-            forget=self.forget,
-            locked=self.locked,
-            progress=self.step,
-        )
+        return Move(self, source)
 
     def check(self):
         self.database()
         self.step()
+
+
+class Move(vdisk_steps.VDiskSteps):
+    """A move of the vdisk of a world from a disk to the other one."""
+
+    def __init__(self, world, source):
+        self.world = world
+        self.disks = source, OTHER[source]
+        self.guest, self.check = world.guest, world.check
+        self.forget, self.locked = world.forget, world.locked
+
+    source = property(lambda self: Place(self.world, self.disks[0]))
+    target = property(lambda self: Place(self.world, self.disks[1]))
+    guest = check = forget = locked = None
+
+    def create(self):
+        self.world.create(self.disks[0])
+
+    def copy(self):
+        self.world.copy(self.disks[0])
+
+    def writes(self):
+        return str(self.world.writes[self.disks[0]])
+
+    def fill(self):
+        self.world.step()
+
+    def check_target(self):
+        self.world.check_target(self.disks[1])
+
+    def decided(self):
+        return self.world.decided(self.disks[1])
+
+    def decide(self, moved):
+        self.world.decide(self.disks[0], moved)
+
+    def save(self):
+        self.world.save(self.disks[1])
+
+    def progress(self, done, total):
+        self.world.step()
+
+
+class Place(vdisk_steps.Place):
+    """A disk of a world; its UUID is the path."""
+
+    path = None
+
+    def __init__(self, world, disk):
+        self.world, self.path = world, disk
+
+    def condemn(self):
+        self.world.condemn(self.path)
+
+    def delete(self):
+        self.world.step()
+
+    def in_use(self):
+        return self.world.in_use(self.path)

@@ -42,7 +42,7 @@ class PaceTest(testtools.TestCase):
 
     def limits(self, *copied):
         """Return the parts of the time that the kernel is given."""
-        told = self.move.as_move().pace
+        told = self.move.pace
         with mock.patch.object(time, 'monotonic') as clock:
             for clock.return_value, done in enumerate(copied):
                 told(done)
@@ -79,10 +79,6 @@ class PaceTest(testtools.TestCase):
         self.move = dataclasses.replace(self.move, percent=100, mbps=0)
         for copied in ([0] * 9, [10**9 * second for second in range(9)]):
             self.assertEqual([], self.limits(*copied))
-
-    def test_a_move_of_a_disk_that_is_away_can_be_taken_back(self):
-        self.operations.striping.disk = mock.Mock(side_effect=KeyError)
-        self.move.as_move()
 
 
 class DecideTestCase(testtools.TestCase):
@@ -132,7 +128,7 @@ class DecideTestCase(testtools.TestCase):
             self.useFixture(fixtures.MockPatchObject(target, name, value))
         self.move = leg_move.LegMove(
             None, self.operations, 'node@lvm', 'any', self.volume, OLD, NEW, 10
-        ).as_move()
+        )
 
     @contextlib.contextmanager
     def hold(self, name):
@@ -173,6 +169,21 @@ class DecideTestCase(testtools.TestCase):
         )
         self.operations.striping.delete_moving.assert_called_once_with(
             'a', 'volume-1'
+        )
+
+    def test_taken_back_at_no_rate(self):
+        """A disk that is away is not asked for its throughput."""
+        self.operations.striping.disk = mock.Mock(side_effect=KeyError)
+        self.disks['b'] = disks.make_disk(
+            'b', held=[VDisk('volume-1', '1', None, 1, moving=True)]
+        )
+        here = None, VDisk('volume-1', '1', None, 1)
+        self.operations.backend.find_vdisk.return_value = here
+        ended = self.operations.striping.end_move = mock.Mock()
+        self.move.undo()
+        ended.assert_called_once_with(OLD, 'volume-1', 2)
+        self.operations.striping.delete_moving.assert_called_once_with(
+            'b', 'volume-1'
         )
 
     def test_target_that_is_gone(self):

@@ -17,6 +17,34 @@ from cinder_vdisk_mapper.moves import leg_steps
 from nova_diskplacer import exception
 
 
+class Steps(leg_steps.LegSteps):
+    """Steps that a test notes."""
+
+    def __init__(self, test):
+        self.test = test
+
+    def decided(self):
+        return self.test.decided
+
+    def begin(self):
+        self.test.step('begin')
+
+    def copied(self):
+        return self.test.look()
+
+    def pace(self, done):
+        self.test.done.append(done)
+
+    def decide(self):
+        self.test.decide()
+
+    def finish(self):
+        self.test.step('finish')
+
+    def undo(self):
+        self.test.step('undo')
+
+
 class OrderTestCase(testtools.TestCase):
     """``done`` has the steps; ``failing`` are those that raise an error."""
 
@@ -32,15 +60,7 @@ class OrderTestCase(testtools.TestCase):
         self.copied = [(0, 4), (2, 4), (4, 4)]
         self.shown = []
         self.stopped = False
-        self.move = leg_steps.Move(
-            decided=lambda: self.decided,
-            begin=lambda: self.step('begin'),
-            copied=self.look,
-            pace=lambda done: self.done.append(done),
-            decide=self.decide,
-            finish=lambda: self.step('finish'),
-            undo=lambda: self.step('undo'),
-        )
+        self.move = Steps(self)
 
     def step(self, name):
         self.done.append(name)

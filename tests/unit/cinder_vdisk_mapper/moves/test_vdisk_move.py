@@ -85,6 +85,7 @@ class MovingTestCase(testtools.TestCase):
             self.vdisk,
             A,
             B,
+            lambda done, total: None,
         )
 
     @contextlib.contextmanager
@@ -104,21 +105,18 @@ class MovingTestCase(testtools.TestCase):
     def record(self):
         return self.backend.recorded_move(NAME)
 
-    def steps(self):
-        return self.move.as_move(lambda done, total: None)
-
     def test_target_is_made_under_the_lock_and_recorded_before(self):
         self.assertFalse(self.move.begun())
-        self.steps().create()
+        self.move.create()
         self.assertTrue(self.move.begun())
         self.assertEqual([A, B], self.backend.disks_holding(NAME))
-        self.steps().forget()
+        self.move.forget()
         self.assertFalse(self.move.begun())
 
     def test_copy_that_nobody_knows(self):
         self.allocate_elsewhere()
         self.operations.delete_other_copies = mock.Mock()
-        error = self.assertRaises(exception.DiskError, self.steps().create)
+        error = self.assertRaises(exception.DiskError, self.move.create)
         self.assertIn('which no move from here has made', str(error))
         self.assertIsNone(self.record())
 
@@ -128,11 +126,11 @@ class MovingTestCase(testtools.TestCase):
     def test_link_that_cinder_was_not_told_of(self):
         self.backend.linked[NAME] = A
         self.volume.provider_location = B
-        self.steps().create()
+        self.move.create()
         self.assertEqual(A, self.volume.provider_location)
 
     def test_target(self):
-        check = self.steps().check_target
+        check = self.move.check_target
         self.assertRaises(exception.DiskError, check)
         self.allocate_elsewhere()
         check()
@@ -142,7 +140,7 @@ class MovingTestCase(testtools.TestCase):
 
     def test_source_is_deleted_if_the_target_is_the_volume(self):
         self.allocate_elsewhere()
-        steps = self.steps()
+        steps = self.move
         self.assertRaises(exception.DiskError, steps.source.condemn)
         steps.save()
         self.backend.linked[NAME] = A
@@ -155,7 +153,7 @@ class MovingTestCase(testtools.TestCase):
         self.assertEqual([B], self.backend.disks_holding(NAME))
 
     def test_decision(self):
-        steps = self.steps()
+        steps = self.move
         for linked in (False, True):
             self.volume.provider_location = A
             if linked:
@@ -167,7 +165,7 @@ class MovingTestCase(testtools.TestCase):
         self.assertRaises(exception.DiskError, steps.decided)
 
     def test_errors_of_cinder(self):
-        steps = self.steps()
+        steps = self.move
         self.volume.failing = [db_exc.DBError('away')]
         self.assertRaises(exception.DiskError, steps.save)
         self.get.side_effect = cinder_exc.VolumeNotFound(volume_id='1')

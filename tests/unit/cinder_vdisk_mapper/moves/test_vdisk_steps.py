@@ -12,7 +12,6 @@
 
 
 import contextlib
-import dataclasses
 import functools
 import itertools
 import os
@@ -395,11 +394,9 @@ class RefusalTestCase(MoverTestCase):
         for runs in (True, False):
             world = self.make_world(runs)
             done = []
-            move = dataclasses.replace(
-                world.move(A),
-                fill=lambda done=done: done.append('fill'),
-                decide=lambda moved, done=done: done.append('decide'),
-            )
+            move = world.move(A)
+            move.fill = lambda done=done: done.append('fill')
+            move.decide = lambda moved, done=done: done.append('decide')
             with self.assertRaises(exception.DiskError):
                 # nothing was decided
                 vdisk_steps.run(move)
