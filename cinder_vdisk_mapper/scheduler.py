@@ -41,6 +41,7 @@ from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api import internals as cinder_internals
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import internals
+from nova_diskplacer import nova_server
 from nova_diskplacer.disks.location import leg_gb
 
 CONF = cfg.CONF
@@ -162,7 +163,7 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
     def _find_by_request(context: Any, request_id: str) -> _Placed:
         try:
             hosts = nova_api.hosts_of_request(context, request_id)
-        except nova_api.NovaError as error:
+        except nova_server.NovaError as error:
             LOG.error(
                 'A volume may be on another host than its server: %s', error
             )
@@ -182,7 +183,7 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
     def _find(context: Any, server_id: str, hinted: bool) -> _Placed:
         try:
             server = nova_api.get(context, server_id)
-        except nova_api.NovaError as error:
+        except nova_server.NovaError as error:
             LOG.error('No vdisk backend passes: %s', error)
             return _Placed(None)
         if server is None:

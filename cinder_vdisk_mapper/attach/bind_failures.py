@@ -21,9 +21,9 @@ from typing import TypeVar
 
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api import errors
 from nova_diskplacer import exception
+from nova_diskplacer import nova_server
 from nova_diskplacer.disks import bind_failures
 
 LOG = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (errors.BindingError, bind_failures.REFUSED),
     (exception.DiskError, bind_failures.DISK),
     (exception.PlacementError, bind_failures.PLACEMENT),
-    (nova_api.NovaError, bind_failures.NOVA),
+    (nova_server.NovaError, bind_failures.NOVA),
 )
 
 _Arguments = ParamSpec('_Arguments')

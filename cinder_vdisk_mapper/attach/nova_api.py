@@ -29,14 +29,12 @@ from requests import exceptions as requests_exc
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import http_retries
+from nova_diskplacer import nova_server
 from nova_diskplacer.profiles import configured
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar('T')
-
-# The first microversion that embeds the flavor's extra specs.
-_MICROVERSION = '2.47'
 
 # The first microversion that shows the UUIDs of migrations.
 _MIGRATIONS = '2.59'
@@ -62,13 +60,9 @@ _MOST = 100
 _TIMEOUT = 30
 
 
-class NovaError(exception.DiskPlacerError):
-    """Nova does not answer, or its answer is incomplete."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A server; ``host`` is None while it has none.
+    """A server and its vdisks; ``host`` is None while it has none.
 
     ``request`` holds the vdisks of its flavor, None if it has none.
     ``launched`` is True if it has been active before.
@@ -96,7 +90,7 @@ def get(context: Any, uuid: str) -> Server | None:
         try:
             server = _ask(
                 context,
-                _MICROVERSION,
+                nova_server.MICROVERSION,
                 lambda client: client.servers.get(uuid),
             )
         except nova_exc.NotFound:
@@ -116,7 +110,7 @@ def hosts_of_request(context: Any, request_id: str) -> set[str]:
     with _as_nova_error(f'the servers of request {request_id}'):
         return _ask(
             context,
-            _MICROVERSION,
+            nova_server.MICROVERSION,
             lambda client: _created_by(client, context, request_id),
         )
 
@@ -167,14 +161,14 @@ def of_hosts(
             for host in sorted(hosts)
             for one in _ask(
                 context,
-                _MICROVERSION,
+                nova_server.MICROVERSION,
                 functools.partial(_servers_of, host=host),
             )
         ]
     for row in rows:
         try:
             found[row['id']] = parse(row) if _is_settled(row) else None
-        except NovaError as error:
+        except nova_server.NovaError as error:
             LOG.warning('A server is not compared with its claims: %s', error)
             found[row['id']] = None
     return found
@@ -270,7 +264,7 @@ def _as_nova_error(subject: str) -> collections.abc.Iterator[None]:
         nova_exc.ClientException,
         requests_exc.RequestException,
     ) as error:
-        raise NovaError(
+        raise nova_server.NovaError(
             f'Nova does not answer about {subject} ({error}); see [nova] in '
             'cinder.conf'
         ) from error
@@ -281,19 +275,14 @@ def parse(fields: dict[str, Any]) -> Server:
 
     :raises NovaError: a field is missing, or the flavor is invalid.
     """
-    uuid = fields['id']
+    with nova_server.checked('[nova] of cinder.conf'):
+        server = nova_server.parse(fields)
+        host = fields[_HOST] or None
+        launched = fields['OS-SRV-USG:launched_at'] is not None
     try:
-        return Server(
-            uuid,
-            fields['tenant_id'],
-            fields[_HOST] or None,
-            configured.parse(fields['flavor']['extra_specs']),
-            fields['OS-SRV-USG:launched_at'] is not None,
-        )
-    except KeyError as error:
-        raise NovaError(
-            f'Nova does not show {error} of server {uuid}: the account in '
-            '[nova] of cinder.conf needs the right to see it'
-        ) from error
+        request = configured.parse(server.extra_specs)
     except (ValueError, exception.ProfileError) as error:
-        raise NovaError(f'the flavor of server {uuid}: {error}') from error
+        raise nova_server.NovaError(
+            f'the flavor of server {server.uuid}: {error}'
+        ) from error
+    return Server(server.uuid, server.project_id, host, request, launched)

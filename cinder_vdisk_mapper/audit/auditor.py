@@ -41,6 +41,7 @@ from cinder_vdisk_mapper.vdisks import records as records_
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer import exception
+from nova_diskplacer import nova_server
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.host import files
 from nova_diskplacer.placement import client as placement_client
@@ -403,7 +404,7 @@ def _ask_nova(
             owners, moves = nova_api.consumers(context, hosts)
             migrations = state.migrations(owners, moves)
             unknown -= owners.keys() | migrations.keys()
-    except nova_api.NovaError as error:
+    except nova_server.NovaError as error:
         LOG.warning('Claims are not compared with servers: %s', error)
         return state.Nova()
     return state.Nova(

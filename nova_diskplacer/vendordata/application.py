@@ -33,6 +33,7 @@ from oslo_log import log as logging
 
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
+from nova_diskplacer import nova_server
 from nova_diskplacer.disks import identity
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.vendordata import answer
@@ -57,7 +58,7 @@ Environ = dict[str, typing.Any]
 class Servers(typing.Protocol):
     """Returns servers by their IDs, as ``nova_api.NovaClient`` does."""
 
-    def server(self, uuid: str) -> nova_api.Server | None:
+    def server(self, uuid: str) -> nova_server.Server | None:
         """Return a server, None if there is none."""
 
 

@@ -12,35 +12,19 @@
 
 """Reads the flavors of servers from Nova's API."""
 
-import dataclasses
 import typing
 
 from keystoneauth1 import exceptions as ks_exc
 from oslo_config import cfg
 
 from nova_diskplacer import conf as options
-from nova_diskplacer import exception
+from nova_diskplacer import nova_server
 from nova_diskplacer import service_account
-
-# The first microversion that embeds the flavor's extra specs.
-_MICROVERSION = '2.47'
 
 # Default of ``timeout``, in seconds. Nova itself waits 5 s for the answer. The
 # request to Nova's API is the one that may take some time: Nova asks Neutron
 # for the server's security groups. A token is used for many requests.
 _TIMEOUT = 3
-
-
-class NovaError(exception.DiskPlacerError):
-    """Nova does not answer, or its answer is incomplete."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Server:
-    """The project of a server, and the extra specs of its flavor."""
-
-    project_id: str
-    extra_specs: dict[str, str]
 
 
 class NovaClient:
@@ -64,7 +48,7 @@ class NovaClient:
             service_account.load_adapter(conf, group, 'compute', _TIMEOUT)
         )
 
-    def server(self, uuid: str) -> Server | None:
+    def server(self, uuid: str) -> nova_server.Server | None:
         """Return a server, None if there is none.
 
         :raises NovaError: Nova does not answer, refuses, or does not show the
@@ -73,22 +57,18 @@ class NovaClient:
         try:
             response = self._adapter.get(
                 f'/servers/{uuid}',
-                microversion=_MICROVERSION,
+                microversion=nova_server.MICROVERSION,
                 raise_exc=False,
             )
         except ks_exc.ClientException as error:
-            raise NovaError(f'Nova cannot be reached: {error}') from error
+            raise nova_server.NovaError(
+                f'Nova cannot be reached: {error}'
+            ) from error
         if response.status_code == 404:
             return None
         if response.status_code != 200:
-            raise NovaError(
+            raise nova_server.NovaError(
                 f'Nova answers {response.status_code}: {response.text}'
             )
-        try:
-            found = response.json()['server']
-            return Server(found['tenant_id'], found['flavor']['extra_specs'])
-        except (KeyError, TypeError, ValueError) as error:
-            raise NovaError(
-                f'Nova does not show {error} of the server: the account in '
-                f'[{options.vendordata.GROUP.name}] needs the role admin'
-            ) from error
+        with nova_server.checked(f'[{options.vendordata.GROUP.name}]'):
+            return nova_server.parse(response.json()['server'])

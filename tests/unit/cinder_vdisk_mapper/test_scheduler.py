@@ -24,6 +24,7 @@ from cinder.scheduler.filters import capacity_filter
 
 from cinder_vdisk_mapper import scheduler
 from cinder_vdisk_mapper.attach import nova_api
+from nova_diskplacer import nova_server
 
 SERVER = str(uuid.uuid4())
 BLANK = f'{SERVER}-blank-vol'
@@ -152,7 +153,7 @@ class LocalityTestCase(FilterTestCase):
         for answer in (
             nova_api.Server(SERVER, 'other', 'host1', None),
             nova_api.Server(SERVER, 'project', None, None),
-            nova_api.NovaError('away'),
+            nova_server.NovaError('away'),
         ):
             self.get.side_effect = [answer]
             for name, hints in ((BLANK, None), ('data', HINT)):
@@ -226,7 +227,7 @@ class BootFromImageTest(FilterTestCase):
             self.assertFalse(self.passes('host1', size=11))
 
     def test_nova_does_not_answer(self):
-        self.ask.side_effect = nova_api.NovaError('away')
+        self.ask.side_effect = nova_server.NovaError('away')
         with self.assertLogs(scheduler.LOG.logger, 'ERROR') as logged:
             for host in ('host1', 'host2'):
                 self.assertTrue(self.passes(host))

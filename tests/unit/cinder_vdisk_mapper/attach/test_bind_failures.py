@@ -17,9 +17,9 @@ import testtools
 from cinder import exception as cinder_exc
 
 from cinder_vdisk_mapper.attach import bind_failures
-from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api import errors
 from nova_diskplacer import exception
+from nova_diskplacer import nova_server
 from nova_diskplacer.disks import bind_failures as counter
 from tests.unit.cinder_vdisk_mapper import test_driver
 
@@ -49,7 +49,7 @@ class CountedTestCase(testtools.TestCase):
             (errors.BindingError('', ''), 'refused'),
             (exception.DiskHung(), 'disk'),
             (exception.Conflict(), 'placement'),
-            (nova_api.NovaError(), 'nova'),
+            (nova_server.NovaError(), 'nova'),
             (exception.DiskPlacerError(), 'other'),
         ):
             self.assertIn(reason, counter.REASONS)

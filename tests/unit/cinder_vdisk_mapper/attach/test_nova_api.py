@@ -22,6 +22,7 @@ from requests import exceptions as requests_exc
 from cinder_vdisk_mapper.attach import nova_api
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer import nova_server
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.profiles import configured
 
@@ -107,7 +108,7 @@ class ServersTestCase(testtools.TestCase):
         tagged = {'extra_specs': {'diskplacer:profile': 'batch'}}
         with load:
             error = self.assertRaises(
-                nova_api.NovaError,
+                nova_server.NovaError,
                 nova_api.parse,
                 {**ANSWER, 'flavor': tagged},
             )
@@ -127,14 +128,14 @@ class ServersTestCase(testtools.TestCase):
             ),
         ):
             error = self.assertRaises(
-                nova_api.NovaError, nova_api.parse, answer
+                nova_server.NovaError, nova_api.parse, answer
             )
             self.assertIn(f'does not show {what}', str(error))
 
     def test_flavor_that_cannot_be_understood(self):
         bad = {'extra_specs': {'diskplacer:vdisks': 'many'}}
         error = self.assertRaises(
-            nova_api.NovaError, nova_api.parse, {**ANSWER, 'flavor': bad}
+            nova_server.NovaError, nova_api.parse, {**ANSWER, 'flavor': bad}
         )
         self.assertIn('the flavor of server server', str(error))
 
@@ -156,7 +157,9 @@ class ServersTestCase(testtools.TestCase):
             requests_exc.Timeout(),
         ):
             get.side_effect = error
-            self.assertRaises(nova_api.NovaError, nova_api.get, None, SERVER)
+            self.assertRaises(
+                nova_server.NovaError, nova_api.get, None, SERVER
+            )
 
     @mock.patch('cinder.compute.nova.novaclient')
     def test_what_is_no_uuid_is_no_server(self, client):
@@ -202,7 +205,7 @@ class ServersTestCase(testtools.TestCase):
         )
         client.return_value.servers.list.side_effect = nova_exc.NotFound(404)
         self.assertRaises(
-            nova_api.NovaError, nova_api.of_hosts, None, ['host']
+            nova_server.NovaError, nova_api.of_hosts, None, ['host']
         )
 
     @mock.patch('cinder.compute.nova.novaclient')
@@ -231,10 +234,10 @@ class ServersTestCase(testtools.TestCase):
         self.assertEqual(1, listed.call_count)
         migrations.side_effect = ks_exc.ConnectFailure()
         self.assertRaises(
-            nova_api.NovaError, nova_api.consumers, None, ['host']
+            nova_server.NovaError, nova_api.consumers, None, ['host']
         )
         client.side_effect = ks_exc.EndpointNotFound()
-        self.assertRaises(nova_api.NovaError, nova_api.consumers, None, [])
+        self.assertRaises(nova_server.NovaError, nova_api.consumers, None, [])
 
     @mock.patch('cinder.compute.nova.novaclient')
     def test_hosts_of_request(self, client):
@@ -282,7 +285,7 @@ class ServersTestCase(testtools.TestCase):
         for error in (nova_exc.Forbidden(403), ks_exc.ConnectFailure()):
             actions.side_effect = error
             self.assertRaises(
-                nova_api.NovaError,
+                nova_server.NovaError,
                 nova_api.hosts_of_request,
                 mock.Mock(project_id='project'),
                 'req-s1',

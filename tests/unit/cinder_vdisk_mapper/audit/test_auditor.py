@@ -34,6 +34,7 @@ from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer import nova_server
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
@@ -438,7 +439,7 @@ class NovaTestCase(testtools.TestCase):
         self.assertEqual(state.Nova(), self.ask(mock.Mock(return_value=known)))
 
     def test_nova_is_away(self):
-        away = mock.Mock(side_effect=auditor.nova_api.NovaError('away'))
+        away = mock.Mock(side_effect=nova_server.NovaError('away'))
         self.assertEqual(state.Nova(), self.ask(away))
 
 

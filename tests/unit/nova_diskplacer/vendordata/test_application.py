@@ -24,6 +24,7 @@ from oslo_config import cfg
 from oslotest import base
 
 from nova_diskplacer import conf as options
+from nova_diskplacer import nova_server
 from nova_diskplacer.vendordata import application
 from nova_diskplacer.vendordata import nova_api
 
@@ -49,7 +50,7 @@ class ApplicationTest(base.BaseTestCase):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger('nova_diskplacer'))
         self.tokens = self.useFixture(ks_fixture.AuthTokenFixture())
-        self.servers = {SERVER: nova_api.Server(PROJECT, SPECS)}
+        self.servers = {SERVER: nova_server.Server(SERVER, PROJECT, SPECS)}
         self.asked = []
         self.useFixture(
             fixtures.MockPatchObject(
@@ -136,7 +137,7 @@ class ApplicationTest(base.BaseTestCase):
             self.assertNotEqual('', self.answer(content_type=content_type))
 
     def test_nothing_for_a_flavor_without_a_framework(self):
-        self.servers[SERVER] = nova_api.Server(PROJECT, {})
+        self.servers[SERVER] = nova_server.Server(SERVER, PROJECT, {})
         self.assertEqual('', self.answer())
         self.assertEqual('', self.log.output)
 
@@ -153,7 +154,9 @@ class ApplicationTest(base.BaseTestCase):
         self.assertEqual([], self.asked)
 
     def test_nothing_of_a_server_in_another_project(self):
-        self.servers[SERVER] = nova_api.Server(uuid.uuid4().hex, SPECS)
+        self.servers[SERVER] = nova_server.Server(
+            SERVER, uuid.uuid4().hex, SPECS
+        )
         self.assertEqual('', self.answer())
         self.assertIn(f'no such server in project {PROJECT}', self.log.output)
 
@@ -172,7 +175,7 @@ class ApplicationTest(base.BaseTestCase):
         self.useFixture(fixtures.MockPatchObject(application, '_SECONDS', 0))
         self.start()
         self.assertNotEqual('', self.answer())
-        self.servers[SERVER] = nova_api.Server(PROJECT, {})
+        self.servers[SERVER] = nova_server.Server(SERVER, PROJECT, {})
         self.assertEqual('', self.answer())
 
     def test_answers_are_kept_for_one_project_only(self):
@@ -182,14 +185,18 @@ class ApplicationTest(base.BaseTestCase):
 
     def test_failures_are_logged_and_answered_with_nothing(self):
         for failure, words in (
-            (nova_api.NovaError('Nova cannot be reached'), 'be reached'),
+            (nova_server.NovaError('Nova cannot be reached'), 'be reached'),
             (None, 'no such server'),
             (
-                nova_api.Server(PROJECT, {'diskplacer:vdisks': '4'}),
+                nova_server.Server(
+                    SERVER, PROJECT, {'diskplacer:vdisks': '4'}
+                ),
                 'diskplacer:vdisk_gb is required',
             ),
             (
-                nova_api.Server(PROJECT, {'diskplacer:profile': 'x'}),
+                nova_server.Server(
+                    SERVER, PROJECT, {'diskplacer:profile': 'x'}
+                ),
                 'diskplacer:profile=x',
             ),
         ):

@@ -23,6 +23,7 @@ from requests_mock.contrib import fixture
 
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
+from nova_diskplacer import nova_server
 from nova_diskplacer.vendordata import nova_api
 from tests import configured
 
@@ -31,7 +32,11 @@ GROUP = options.vendordata.GROUP.name
 SERVER = str(uuid.uuid4())
 SPECS = {'diskplacer:guest': 'kafka'}
 ANSWER = {
-    'server': {'tenant_id': 'p', 'flavor': {'extra_specs': SPECS, 'vcpus': 1}}
+    'server': {
+        'id': SERVER,
+        'tenant_id': 'p',
+        'flavor': {'extra_specs': SPECS, 'vcpus': 1},
+    }
 }
 
 
@@ -52,7 +57,7 @@ class NovaClientTest(base.BaseTestCase):
     def test_server(self):
         self.answer(json=ANSWER)
         self.assertEqual(
-            nova_api.Server('p', SPECS), self.client.server(SERVER)
+            nova_server.Server(SERVER, 'p', SPECS), self.client.server(SERVER)
         )
         headers = self.requests.last_request.headers
         self.assertEqual('compute 2.47', headers['OpenStack-API-Version'])
@@ -63,7 +68,7 @@ class NovaClientTest(base.BaseTestCase):
 
     def refused(self):
         error = self.assertRaises(
-            nova_api.NovaError, self.client.server, SERVER
+            nova_server.NovaError, self.client.server, SERVER
         )
         return str(error)
 
@@ -76,7 +81,7 @@ class NovaClientTest(base.BaseTestCase):
 
     def test_incomplete_answer(self):
         self.answer(
-            json={'server': {'tenant_id': 'p', 'flavor': {'vcpus': 1}}}
+            json={'server': {**ANSWER['server'], 'flavor': {'vcpus': 1}}}
         )
         self.assertIn("does not show 'extra_specs'", self.refused())
         for text in ('', '[]', '{"server": null}'):
