@@ -58,9 +58,15 @@ def check(
         if not host.moves_legs:
             yield from _unfinished(record, copies)
         return
-    location = record.location
+    if record.location.is_striped:
+        yield from _elsewhere(record, copies)
+    elif not record.location:
+        yield from _not_recorded(record, copies)
+
+
+def _not_recorded(record: Record, copies: _Copies) -> findings.Findings:
     for uuid, (_, vdisk) in sorted(copies.items()):
-        if not location and vdisk.stripe:
+        if vdisk.stripe:
             yield findings.Finding(
                 'not-recorded',
                 uuid,
@@ -71,7 +77,13 @@ def check(
                 advice=f'attach the {record.kind}, which completes it, or '
                 'delete it',
             )
-        elif location.is_striped and uuid not in location:
+
+
+def _elsewhere(record: Record, copies: _Copies) -> findings.Findings:
+    """Find pieces that are on other disks, or of another stripe."""
+    location = record.location
+    for uuid, (_, vdisk) in sorted(copies.items()):
+        if uuid not in location:
             yield findings.Finding(
                 'second-copy',
                 uuid,
@@ -82,7 +94,7 @@ def check(
                 advice='check that all of those have their pieces, then '
                 + findings.removal_command(uuid, record.vdisk),
             )
-        elif location.is_striped and vdisk.stripe != location:
+        elif vdisk.stripe != location:
             yield findings.Finding(
                 'wrong-stripe',
                 uuid,
