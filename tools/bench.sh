@@ -17,13 +17,15 @@
 #
 #   tools/bench.sh NAME [--json FILE] [ARGUMENT...]
 #
-# NAME is a file of benchmarks/ without its .py. Those that measure a real
-# cloud, or in a testbed guest, must run as root.
+# NAME is a file of benchmarks/ without its .py; without a NAME, the script
+# prints all names. Those that measure a real cloud, or in a testbed guest, must
+# run as root.
 
 set -u
 here=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
+env_help "${1:-}"
 
 # benchmarks that run real services
 CLOUD='background_cost mapping_throughput sweep'

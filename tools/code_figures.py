@@ -12,11 +12,11 @@
 
 """Counts that a reviewer can compare before and after a change.
 
-``python tools/code_figures.py [DIRECTORY...]`` prints a row for each package
-below the directories, by default those of the product. Numbers guide, reading
+Prints a row for each package below the directories. Numbers guide, reading
 decides.
 """
 
+import argparse
 import ast
 import collections.abc
 import dataclasses
@@ -136,14 +136,21 @@ def packages(directory: pathlib.Path) -> dict[str, Figures]:
     return found
 
 
-def main(directories: collections.abc.Sequence[str]) -> int:
+def main(arguments: collections.abc.Sequence[str] | None = None) -> int:
     """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        'directories',
+        nargs='*',
+        metavar='DIRECTORY',
+        help='by default ' + ', '.join(PRODUCT),
+    )
+    directories = parser.parse_args(arguments).directories
     rows = [HEAD]
     for name in directories or PRODUCT:
         directory = pathlib.Path(name)
         if directories and not directory.is_dir():
-            print(f'{name}: no directory', file=sys.stderr)
-            return 2
+            parser.error(f'{name}: no directory')
         for package, figures in packages(directory).items():
             rows.append((package, *figures.row()))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -160,4 +167,4 @@ def main(directories: collections.abc.Sequence[str]) -> int:
 
 
 if __name__ == '__main__':
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -20,6 +20,7 @@ of our packages that are called for it, of their files, and of returns: how
 often the next new function is in a file that the reader has left before.
 """
 
+import argparse
 import os
 import sys
 import threading
@@ -71,10 +72,17 @@ class Way:
 
 def main() -> int:
     """Print the figures of a way."""
-    if len(sys.argv) != 3:
-        print(__doc__.partition('\n\n')[2], file=sys.stderr)
-        return 2
-    _, test, entry = sys.argv
+    parser = argparse.ArgumentParser(
+        prog='python -m tools.code_ways',
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument('test', metavar='TEST', help='name of a unit test')
+    parser.add_argument(
+        'entry', metavar='FUNCTION', help='qualified name of a function'
+    )
+    args = parser.parse_args()
+    test, entry = args.test, args.entry
     way = Way(entry)
     suite = unittest.defaultTestLoader.loadTestsFromName(test)
     threading.setprofile(way.trace)

@@ -24,6 +24,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/lib/env.sh
+env_help "${1:-}"
 
 SERVICES='diskplacer-agent diskplacer-vendordata'
 # Only uploads to Debian close a bug, and each command has --help.

@@ -19,6 +19,12 @@
 #   tools/demo.sh [--report FILE] [--keep] [--state DIR]
 #   tools/demo.sh --stop [--state DIR]
 #
+#   --report FILE  write the results of the checks as JSON
+#   --keep         leave the cloud running
+#   --stop         take down the cloud that --keep left
+#   --state DIR    directory for the cloud's files: a new one in /var/tmp by
+#                  default, /var/tmp/diskplacer-demo with --keep and --stop
+#
 # Takes root and a Debian 12 machine; installs what is missing. Brings up the
 # services, boots servers, shows which vdisk is on which disk, checks that it
 # is as asked, and takes everything down. The exit status is 0 only if every
@@ -27,6 +33,7 @@
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
+env_help "$@"
 
 if [ "$(id -u)" -ne 0 ]; then
     echo 'tools/demo.sh: needs root' >&2

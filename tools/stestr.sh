@@ -20,6 +20,8 @@
 # names, so that their code cannot be imported into one process.
 
 set -u
+. "$(dirname "${BASH_SOURCE[0]}")/lib/env.sh"
+env_help "${1:-}"
 # the services' own, by the hundred
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore::DeprecationWarning}
 path=${1%/}

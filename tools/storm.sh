@@ -16,7 +16,13 @@
 # Let a storm of faults come over a real OpenStack of this machine, and check
 # that no byte is lost and everything agrees afterwards.
 #
-#   tools/storm.sh [--long | --minutes N] [--seed N] [--json FILE]
+#   tools/storm.sh [--long | --minutes N] [--seed N] [--json FILE] [--logs DIR]
+#
+#   --long       have faults for 60 minutes
+#   --minutes N  have faults for N minutes (15)
+#   --seed N     that of an earlier storm, for the same faults and operations
+#   --json FILE  write the outcome
+#   --logs DIR   copy the logs of all services to a new directory
 #
 # Takes root and a Debian 12 machine; installs what is missing. The exit
 # status is 0 only if the project violates nothing. See
@@ -26,6 +32,7 @@ set -u -o pipefail
 here=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
+env_help "$@"
 
 if [ "$(id -u)" -ne 0 ]; then
     echo 'tools/storm.sh: needs root' >&2

@@ -18,16 +18,21 @@
 #
 #   tools/tempest.sh [--json FILE] [--concurrency N] [--keep] [REGEX...]
 #
-# Takes root and a Debian 12 machine; installs what is missing. REGEX: only
-# tests whose name matches one of them. The exit status is 0 only if every
-# failure and every skip is explained in tools/tempest/known.toml.
-# DISKPLACER_CLOUD names the directory of a cloud to use as it is instead, such
-# as one that --keep left.
+#   --json FILE      write the outcome
+#   --concurrency N  tests at once (2)
+#   --keep           leave the cloud running
+#   REGEX            only tests whose name matches one of these
+#
+# Takes root and a Debian 12 machine; installs what is missing. The exit status
+# is 0 only if every failure and every skip is explained in
+# tools/tempest/known.toml. DISKPLACER_CLOUD names the directory of a cloud to
+# use as it is instead, such as one that --keep left.
 
 set -u -o pipefail
 here=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
+env_help "$@"
 
 # Have tempest in an environment that is made once for each set of versions.
 tempest_make() {

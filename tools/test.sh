@@ -41,6 +41,7 @@ set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
 . tools/lib/contain.sh
+env_help "$@"
 
 STAGES='pep8 docs packaging unit functional oldest e2e testbed'
 CHECK='pep8 docs packaging unit functional/nova functional/cinder

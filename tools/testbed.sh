@@ -25,6 +25,7 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
+env_help "${1:-}"
 
 # what the cloud takes has libvirt-python, which the guest uses too
 env_packages testbed && env_make cloud || exit 1

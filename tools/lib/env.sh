@@ -14,6 +14,7 @@
 # The environment of tools/test.sh, tools/demo.sh and tools/bench.sh: Debian
 # packages and a Python environment inside the checkout. Source this file.
 #
+#   env_help ARGUMENT...       print the script's help if one asks for it
 #   env_packages [PROFILE...]  have bindep.txt's packages of these profiles
 #   env_make [cloud]           have the Python environment; sets VENV and PATH
 #
@@ -28,6 +29,23 @@ ENV_PYTHONS='/usr/bin/python3 python3.13 python3.12 python3.11'
 
 env_say() {
     echo "== $*" >&2
+}
+
+# Print the comment that follows the licence of the script in tools/, and exit,
+# if an argument is -h or --help: before anything is installed.
+env_help() {
+    local argument
+    for argument; do
+        case $argument in
+            -h | --help)
+                awk '!NF { if (printed) exit; licence_ended = 1 }
+                    /^#/ && licence_ended {
+                        sub(/^# ?/, ""); print; printed = 1
+                    }' "$ENV_TOP/tools/${0##*/}"
+                exit
+                ;;
+        esac
+    done
 }
 
 # Print the packages of the profiles that are not installed, one per line.

@@ -29,27 +29,12 @@ KEPT = '/var/tmp/diskplacer-demo'
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog='tools/demo.sh',
-        description='Show exact local disk placement on a real OpenStack '
-        'of one machine. Takes root.',
-    )
-    parser.add_argument(
-        '--keep', action='store_true', help='leave the cloud up'
-    )
-    parser.add_argument(
-        '--stop', action='store_true', help='take down a cloud that is up'
-    )
-    parser.add_argument(
-        '--state',
-        type=pathlib.Path,
-        metavar='DIR',
-        help='directory of all that the cloud is (default: a new one in '
-        f'/var/tmp; with --keep and --stop {KEPT})',
-    )
-    parser.add_argument(
-        '--report', metavar='FILE', help='write the outcome to a JSON file'
-    )
+    # tools/demo.sh prints the help
+    parser = argparse.ArgumentParser(prog='tools/demo.sh', add_help=False)
+    parser.add_argument('--keep', action='store_true')
+    parser.add_argument('--stop', action='store_true')
+    parser.add_argument('--state', type=pathlib.Path, metavar='DIR')
+    parser.add_argument('--report', metavar='FILE')
     parser.add_argument(
         '--spent', type=float, default=0, help=argparse.SUPPRESS
     )

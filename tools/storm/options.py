@@ -26,40 +26,19 @@ ROUND = 7.5
 
 def parse(words: collections.abc.Sequence[str]) -> argparse.Namespace:
     """Return ``minutes``, ``seed``, ``json`` and ``logs``."""
-    parser = argparse.ArgumentParser(
-        prog='tools/storm.sh',
-        description='Let a storm of faults come over a real OpenStack of '
-        'this machine, and check that nothing is lost. Takes root.',
-    )
+    # tools/storm.sh prints the help
+    parser = argparse.ArgumentParser(prog='tools/storm.sh', add_help=False)
     parser.set_defaults(minutes=MINUTES)
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
-        '--long',
-        action='store_const',
-        const=LONG,
-        dest='minutes',
-        help=f'have faults for {LONG} minutes',
+        '--long', action='store_const', const=LONG, dest='minutes'
     )
-    length.add_argument(
-        '--minutes',
-        type=_minutes,
-        help=f'how long to have faults (default: {MINUTES})',
-    )
+    length.add_argument('--minutes', type=_minutes)
     parser.add_argument(
-        '--seed',
-        type=int,
-        default=random.SystemRandom().randrange(10**6),
-        help='that of an earlier storm, for the same faults and operations',
+        '--seed', type=int, default=random.SystemRandom().randrange(10**6)
     )
-    parser.add_argument(
-        '--json', type=pathlib.Path, metavar='FILE', help='write the outcome'
-    )
-    parser.add_argument(
-        '--logs',
-        type=pathlib.Path,
-        metavar='DIR',
-        help='copy the logs of all services to a new directory',
-    )
+    parser.add_argument('--json', type=pathlib.Path, metavar='FILE')
+    parser.add_argument('--logs', type=pathlib.Path, metavar='DIR')
     args = parser.parse_args(words)
     if args.logs and args.logs.exists():
         parser.error(f'--logs {args.logs}: it exists already')

@@ -58,21 +58,12 @@ BIN = pathlib.Path(os.environ.get('TEMPEST_BIN', ''))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog='tools/tempest.sh',
-        description="Run Cinder's tempest tests on a real OpenStack of this "
-        'machine. Takes root.',
-    )
-    parser.add_argument(
-        'regex', nargs='*', help='only tests whose name matches one of these'
-    )
-    parser.add_argument('--json', metavar='FILE', help='write the outcome')
-    parser.add_argument(
-        '--concurrency', type=int, default=2, help='tests at once (default 2)'
-    )
-    parser.add_argument(
-        '--keep', action='store_true', help='leave the cloud up'
-    )
+    # tools/tempest.sh prints the help
+    parser = argparse.ArgumentParser(prog='tools/tempest.sh', add_help=False)
+    parser.add_argument('regex', nargs='*')
+    parser.add_argument('--json', metavar='FILE')
+    parser.add_argument('--concurrency', type=int, default=2)
+    parser.add_argument('--keep', action='store_true')
     args = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupted)

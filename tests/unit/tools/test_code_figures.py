@@ -66,5 +66,12 @@ class FiguresTest(testtools.TestCase):
         head, *rows = printed.getvalue().splitlines()
         self.assertEqual(2, len(rows))
         self.assertEqual(len(head), len(rows[0]))
+
+    def test_wrong_directory(self):
+        printed = io.StringIO()
         with contextlib.redirect_stderr(printed):
-            self.assertEqual(2, code_figures.main(['absent']))
+            error = self.assertRaises(
+                SystemExit, code_figures.main, ['absent']
+            )
+        self.assertEqual(2, error.code)
+        self.assertIn('absent: no directory', printed.getvalue())

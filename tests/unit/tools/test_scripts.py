@@ -285,6 +285,52 @@ class StagesTest(testtools.TestCase):
         self.assertIn('units is not one of: all pep8', done.stderr)
 
 
+class HelpTest(testtools.TestCase):
+    """The help of each script, which installs nothing."""
+
+    def run_script(self, name, *arguments):
+        bin_ = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        for command in ('apt-get', 'dpkg-query', 'python3'):
+            # whoever gets that far says so
+            (bin_ / command).write_text(f'#!/bin/bash\necho {command} >&2\n')
+            (bin_ / command).chmod(0o755)
+        path = f'{bin_}:{os.environ["PATH"]}'
+        return subprocess.run(
+            [TOOLS / f'{name}.sh', *arguments],
+            env={'PATH': path},
+            capture_output=True,
+            text=True,
+        )
+
+    def test_help(self):
+        for name in (
+            'bench',
+            'debian',
+            'demo',
+            'stestr',
+            'storm',
+            'tempest',
+            'test',
+            'testbed',
+        ):
+            for option in ('-h', '--help'):
+                done = self.run_script(name, option)
+                self.assertEqual((0, ''), (done.returncode, done.stderr))
+                self.assertIn(f'\n  tools/{name}.sh ', done.stdout)
+                self.assertNotIn('License', done.stdout)
+                self.assertNotIn('set -', done.stdout)
+
+    def test_help_after_other_arguments(self):
+        done = self.run_script('demo', '--keep', '--help')
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        self.assertIn('--state DIR', done.stdout)
+
+    def test_a_benchmark_has_its_own_help(self):
+        done = self.run_script('bench', 'absent', '--help')
+        self.assertEqual(2, done.returncode)
+        self.assertIn('NAME: agent_cost', done.stderr)
+
+
 class RequirementsTest(testtools.TestCase):
     """The requirement files that the scripts share."""
 
