@@ -44,9 +44,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 env_help "$@"
 
 STAGES='pep8 docs packaging unit functional oldest e2e testbed'
-CHECK='pep8 docs packaging unit functional/nova functional/cinder
-    functional/agent functional/vendordata e2e/test_path
-    testbed/lvm/test_volumes'
+CHECK='pep8 docs packaging unit functional/nova functional/cinder/test_driver
+    functional/cinder/test_migration functional/cinder/test_scheduler
+    functional/cinder/test_snapshots functional/agent functional/vendordata
+    e2e/test_path testbed/lvm/test_volumes'
 OLDEST=2025.1
 OLDEST_STAGES='unit/cinder_vdisk_mapper unit/nova_diskplacer/api
     unit/nova_diskplacer/client unit/nova_diskplacer/cmd
@@ -242,6 +243,7 @@ main() {
     stages=$(stages_of "$@") || exit
     prepare "$stages" || exit 1
     if [ -z "${DISKPLACER_RUN:-}" ]; then
+        export DISKPLACER_PREPARED=$SECONDS
         CONTAIN_KEEP=("$ENV_TOP" "$VENV")
         contain tools/test.sh "${arguments[@]}"
         exit
@@ -251,6 +253,8 @@ main() {
     errors=$directory/errors
     failures=$directory/failures
     touch "$failures"
+    times=$(printf '\n%-24s %4d s' environment "${DISKPLACER_PREPARED:-0}")
+    unset DISKPLACER_PREPARED
     if [[ $stages == *$'\n'* ]]; then
         for stage in $stages; do
             if [ -n "${BESIDE[${stage%%/*}]:-}" ]; then
