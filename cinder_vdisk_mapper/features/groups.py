@@ -73,16 +73,8 @@ def create_snapshots(
     :raises PlacementError: Placement does not answer or accept it.
     :raises DiskError: an operation on a disk fails.
     """
-    backend = operations.backend
     with contextlib.ExitStack() as stack:
-        # no volume is bound meanwhile
-        for volume_id in sorted(snapshot.volume_id for snapshot in snapshots):
-            stack.enter_context(locks.hold(f'volume-{volume_id}'))
-        volumes = _detached_volumes(context, snapshots)
-        for volume in volumes.values():
-            linking.follow_link(backend, volume)
-        for volume in sorted(volumes.values(), key=naming.volume):
-            stack.enter_context(operations.of(volume).hold_in_place())
+        volumes = _hold_volumes(stack, operations, context, snapshots)
         copies = [
             _Copy(
                 disk,
@@ -94,33 +86,17 @@ def create_snapshots(
             for disk in naming.location(volumes[snapshot.id]).disks
         ]
         for copy in copies:
-            backend.check_disk(copy.disk, copy.name)
+            operations.backend.check_disk(copy.disk, copy.name)
         disks = sorted({copy.disk for copy in copies})
         for disk in disks:
             stack.enter_context(locks.hold(f'disk-{disk}'))
-        present = {
-            (disk, vdisk.name)
-            for disk in disks
-            for vdisk in backend.disk(disk).vdisks
-        }
-        new = [
-            one for one in copies if (one.disk, one.snapshot) not in present
-        ]
-        refusals = {
-            disk: _check_space(operations, disk, new) for disk in disks
-        }
-        try:
-            for copy in copies:
-                backend.snapshot(*copy)
-            # a volume attached meanwhile may have been written to
-            _detached_volumes(context, snapshots)
-            for disk in disks:
-                if not operations.reserve(disk):
-                    raise refusals[disk]
-        except BaseException:
-            for copy in new:
-                _undo(operations, copy)
-            raise
+        # a volume attached meanwhile may have been written to
+        _make(
+            operations,
+            copies,
+            disks,
+            lambda: _detached_volumes(context, snapshots),
+        )
     return [
         {
             'id': snapshot.id,
@@ -130,6 +106,63 @@ def create_snapshots(
         }
         for snapshot in snapshots
     ]
+
+
+def _hold_volumes(
+    stack: contextlib.ExitStack,
+    operations: Operations,
+    context: Any,
+    snapshots: Sequence[Snapshot],
+) -> dict[str, Volume]:
+    """Lock the volumes of snapshots, and keep their vdisks where they are.
+
+    :param stack: releases the locks.
+    :returns: the volumes, by the snapshots' ids.
+    :raises BindingError: a volume is attached, or its legs are being moved.
+    """
+    # no volume is bound meanwhile
+    for volume_id in sorted(snapshot.volume_id for snapshot in snapshots):
+        stack.enter_context(locks.hold(f'volume-{volume_id}'))
+    volumes = _detached_volumes(context, snapshots)
+    for volume in volumes.values():
+        linking.follow_link(operations.backend, volume)
+    for volume in sorted(volumes.values(), key=naming.volume):
+        stack.enter_context(operations.of(volume).hold_in_place())
+    return volumes
+
+
+def _make(
+    operations: VDiskOperations,
+    copies: Sequence[_Copy],
+    disks: Sequence[str],
+    check: Callable[[], object],
+) -> None:
+    """Make snapshots on locked disks: all of them or none.
+
+    :param disks: UUIDs of the disks of the snapshots.
+    :param check: called when all are made; if it raises an error, they are
+        deleted.
+    """
+    present = {
+        (disk, vdisk.name)
+        for disk in disks
+        for vdisk in operations.backend.disk(disk).vdisks
+    }
+    new = [
+        copy for copy in copies if (copy.disk, copy.snapshot) not in present
+    ]
+    refusals = {disk: _check_space(operations, disk, new) for disk in disks}
+    try:
+        for copy in copies:
+            operations.backend.snapshot(*copy)
+        check()
+        for disk in disks:
+            if not operations.reserve(disk):
+                raise refusals[disk]
+    except BaseException:
+        for copy in new:
+            _undo(operations, copy)
+        raise
 
 
 def _detached_volumes(

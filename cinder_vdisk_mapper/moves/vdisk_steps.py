@@ -270,35 +270,57 @@ def _finish(move: VDiskSteps, copied: str | None) -> None:
         guest = move.guest()
         job = _job(move, guest) if guest else None
         if not move.decided():
-            if not (job and job.ready if copied is None else guest is None):
-                raise exception.DiskError(
-                    'its server was started, stopped or rebooted while it '
-                    'was copied'
-                )
-            if copied is not None:
-                _check_unwritten(move, copied)
-            move.check_target()
-            move.decide(True)
+            _decide(move, guest, job, copied)
         if guest and job:
             _pivot(move, guest)
-        # a process may have opened the source before the decision
-        if move.source.in_use():
-            if not move.target.in_use() and (
-                copied is not None or _runs(move)
-            ):
-                move.decide(False)
-            raise exception.DiskError('a process still has it open')
-        if copied is not None:
-            try:
-                _check_unwritten(move, copied)
-            except exception.DiskError:
-                if not move.target.in_use():
-                    move.decide(False)
-                raise
+        _check_left(move, copied)
         move.save()
         move.source.condemn()
     move.source.delete()
     move.forget()
+
+
+def _decide(
+    move: VDiskSteps,
+    guest: GuestDisk | None,
+    job: Job | None,
+    copied: str | None,
+) -> None:
+    """Make the target the vdisk, if it is a whole copy.
+
+    :raises DiskPlacerError: it is not.
+    """
+    is_as_copied = job and job.ready if copied is None else guest is None
+    if not is_as_copied:
+        raise exception.DiskError(
+            'its server was started, stopped or rebooted while it was copied'
+        )
+    if copied is not None:
+        _check_unwritten(move, copied)
+    move.check_target()
+    move.decide(True)
+
+
+def _check_left(move: VDiskSteps, copied: str | None) -> None:
+    """Check that nobody has used the source since the target is the vdisk.
+
+    Otherwise the source is the vdisk again, unless a process may have written
+    to the target.
+
+    :raises DiskError: somebody has.
+    """
+    # a process may have opened the source before the decision
+    if move.source.in_use():
+        if not move.target.in_use() and (copied is not None or _runs(move)):
+            move.decide(False)
+        raise exception.DiskError('a process still has it open')
+    if copied is not None:
+        try:
+            _check_unwritten(move, copied)
+        except exception.DiskError:
+            if not move.target.in_use():
+                move.decide(False)
+            raise
 
 
 def _pivot(move: VDiskSteps, guest: GuestDisk) -> None:
