@@ -140,7 +140,9 @@ class Binder:
             self._check_not_begun(request, source)
             self._delete_other_copies(request.name, source)
             disks = [
-                one for one in self._responsive_disks({}) if one.uuid != source
+                disk
+                for disk in self._responsive_disks({})
+                if disk.uuid != source
             ]
             request = dataclasses.replace(
                 request,

@@ -237,7 +237,7 @@ class Connections:
 
 def _has_server(volume: Volume) -> bool:
     """Return whether a server has attached the volume, or is about to."""
-    return any(one.instance_uuid for one in attachments(volume))
+    return any(attachment.instance_uuid for attachment in attachments(volume))
 
 
 def _attaching_server(context: Any, volume: Volume) -> nova_api.Server | None:
@@ -250,20 +250,20 @@ def _attaching_server(context: Any, volume: Volume) -> nova_api.Server | None:
         there are several.
     :raises NovaError: Nova does not answer.
     """
-    found = {
+    servers = {
         attachment.instance_uuid
         for attachment in attachments(volume)
         if attachment.instance_uuid
     }
-    if len(found) > 1:
+    if len(servers) > 1:
         raise errors.BindingError(
             f'volume {volume.id} is being attached to several servers: '
-            + ', '.join(sorted(found)),
+            + ', '.join(sorted(servers)),
             'the volume is being attached to several servers',
         )
-    if not found:
+    if not servers:
         return None
-    (uuid,) = found
+    (uuid,) = servers
     server = nova_api.get(context, uuid)
     if server is None:
         raise errors.BindingError(

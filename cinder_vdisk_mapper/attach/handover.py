@@ -175,12 +175,12 @@ def _check_unused(context: Any, volume: Volume) -> None:
 
     :raises BindingError: it is attached, or something depends on it.
     """
-    found = attachments(volume)
+    attached = attachments(volume)
     # an attachment that was cut short may have left another reservation
-    servers = {one.instance_uuid for one in found}
-    if {one.attach_status for one in found} != {'reserved'} or (
-        len(servers) != 1 or None in servers
-    ):
+    servers = {attachment.instance_uuid for attachment in attached}
+    if {attachment.attach_status for attachment in attached} != {
+        'reserved'
+    } or (len(servers) != 1 or None in servers):
         raise _refused(volume, 'it is not reserved for one server alone')
     if is_migrating(volume.migration_status):
         raise _refused(volume, 'it is being migrated')

@@ -117,8 +117,8 @@ def hosts_of_request(context: Any, request_id: str) -> set[str]:
 
 def _created_by(client: Any, context: Any, request_id: str) -> set[str]:
     rows = [
-        one.to_dict()
-        for one in client.servers.list(
+        server.to_dict()
+        for server in client.servers.list(
             search_opts={
                 'all_tenants': 1,
                 'project_id': context.project_id,
@@ -133,13 +133,13 @@ def _created_by(client: Any, context: Any, request_id: str) -> set[str]:
     rows = [row for row in rows if row['tenant_id'] == context.project_id]
     for row in rows:
         actions = client.instance_action.list(row['id'])
-        if any(one.request_id == request_id for one in actions):
+        if any(action.request_id == request_id for action in actions):
             # all servers of a request are in one reservation
             return {
-                one[_HOST]
-                for one in rows
-                if one.get(_RESERVATION) == row.get(_RESERVATION)
-                and one.get(_HOST)
+                server[_HOST]
+                for server in rows
+                if server.get(_RESERVATION) == row.get(_RESERVATION)
+                and server.get(_HOST)
             }
     return set()
 
@@ -154,12 +154,12 @@ def of_hosts(
 
     :raises NovaError: Nova does not answer.
     """
-    found = {}
+    servers = {}
     with _as_nova_error('servers'):
         rows = [
-            one.to_dict()
+            server.to_dict()
             for host in sorted(hosts)
-            for one in _ask(
+            for server in _ask(
                 context,
                 nova_server.MICROVERSION,
                 functools.partial(_servers_of, host=host),
@@ -167,11 +167,11 @@ def of_hosts(
         ]
     for row in rows:
         try:
-            found[row['id']] = parse(row) if _is_settled(row) else None
+            servers[row['id']] = parse(row) if _is_settled(row) else None
         except nova_server.NovaError as error:
             LOG.warning('A server is not compared with its claims: %s', error)
-            found[row['id']] = None
-    return found
+            servers[row['id']] = None
+    return servers
 
 
 def consumers(
@@ -187,11 +187,12 @@ def consumers(
     """
     names = sorted(hosts)
     with _as_nova_error('servers and migrations'):
-        found, rows = _ask(
+        by_uuid, rows = _ask(
             context, _MIGRATIONS, lambda client: _list(client, names)
         )
     migrations = {
-        uuid: (one.instance_uuid, one.status) for uuid, one in found.items()
+        uuid: (migration.instance_uuid, migration.status)
+        for uuid, migration in by_uuid.items()
     }
     servers = {
         uuid: (row.get('status', ''), row.get(_TASK))
@@ -214,21 +215,21 @@ def _list(
     client: Any, hosts: list[str]
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the migrations of hosts and then all servers, by UUID."""
-    found = {}
+    migrations = {}
     for host in hosts:
         marker = None
         while page := client.migrations.list(host=host, marker=marker):
-            found.update({one.uuid: one for one in page})
+            migrations.update({row.uuid: row for row in page})
             marker = page[-1].uuid
     servers = {
-        one.id: one.to_dict()
-        for one in client.servers.list(
+        row.id: row.to_dict()
+        for row in client.servers.list(
             # soft-deleted servers keep their claims
             search_opts={'all_tenants': 1, 'soft_deleted': 1},
             limit=_ALL,
         )
     }
-    return found, servers
+    return migrations, servers
 
 
 def _ask(

@@ -61,21 +61,21 @@ class StripeBinder:
         self,
         disks: collections.abc.Sequence[discover.Disk],
         claims: Counts,
-        held: Counts,
+        vdisks_by_disk: Counts,
     ) -> Location | None:
         """Bind the vdisk as its server's flavor says, if that stripes.
 
         :param claims: GiB that the server claims, by disk. A server that
             claims none gets disks by the room that they have.
-        :param held: number of the server's vdisks on each disk.
+        :param vdisks_by_disk: number of the server's vdisks on each disk.
         :returns: the location, None for a volume that is not to be striped.
         :raises BindingError: the backend cannot stripe, or no disks fit.
         :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: a piece cannot be created.
         """
         server, size_gb = self.request.server, self.request.size_gb
-        wanted = server.request if server else None
-        if server is None or wanted is None or wanted.legs == 1:
+        vdisks = server.request if server else None
+        if server is None or vdisks is None or vdisks.legs == 1:
             return None
         if not claims and not self.request.boot_time:
             return None
@@ -83,21 +83,27 @@ class StripeBinder:
         if not isinstance(backend, striping.StripingBackend):
             raise errors.BindingError(
                 f'volume {self.request.volume_id} of server {server.uuid} is '
-                f'to be striped over {wanted.legs} disks, but '
+                f'to be striped over {vdisks.legs} disks, but '
                 'vdisk_backend=filesystem has no striping: prepare the disks '
                 'with --backend lvm, or make a stripe inside the guest of '
                 'vdisks by diskplacer:mapping=round_robin (diskplacer-manage '
                 'guest-config --layout stripe)',
                 'the disks of the host cannot stripe a volume',
             )
-        number = wanted.stripe_disks
-        piece_gb = leg_gb(size_gb, wanted.legs) * wanted.legs // number
-        per_disk = max(held.values(), default=0) + 1
-        if plugins.load(wanted.placed_by).spreads:
-            per_disk = min(wanted.vdisks_per_disk, wanted.vdisks)
+        number = vdisks.stripe_disks
+        piece_gb = leg_gb(size_gb, vdisks.legs) * vdisks.legs // number
+        per_disk = max(vdisks_by_disk.values(), default=0) + 1
+        if plugins.load(vdisks.placed_by).spreads:
+            per_disk = min(vdisks.vdisks_per_disk, vdisks.vdisks)
         if claims:
             chosen = disk_choice.claimed_stripe(
-                disks, server.uuid, claims, held, piece_gb, per_disk, number
+                disks,
+                server.uuid,
+                claims,
+                vdisks_by_disk,
+                piece_gb,
+                per_disk,
+                number,
             )
             if not chosen and not self.request.boot_time:
                 return None
@@ -108,7 +114,7 @@ class StripeBinder:
                 if not disk.draining
             }
             chosen = disk_choice.free_stripe(
-                disks, room, held, piece_gb, per_disk, number
+                disks, room, vdisks_by_disk, piece_gb, per_disk, number
             )
         if not chosen:
             self.operations.check_claimed_disks(server.uuid, claims)
@@ -116,14 +122,14 @@ class StripeBinder:
                 f'volume {self.request.volume_id} of {size_gb} GiB needs '
                 f'{piece_gb} GiB on each of {number} disks: server '
                 f'{server.uuid} claims GiB by disk {dict(claims)} and has '
-                f'vdisks by disk {dict(held)}, at most {per_disk} may share '
-                'one',
+                f'vdisks by disk {dict(vdisks_by_disk)}, at most {per_disk} '
+                'may share one',
                 'the volume does not fit the flavor of its server, which '
-                f'stripes volumes of {wanted.vdisk_gb} GiB over {number} '
+                f'stripes volumes of {vdisks.vdisk_gb} GiB over {number} '
                 'disks',
             )
-        location = Location.narrowest(tuple(chosen), wanted.legs)
-        minimum = number if wanted.widest_disks else 0
+        location = Location.narrowest(tuple(chosen), vdisks.legs)
+        minimum = number if vdisks.widest_disks else 0
         self._create(backend, location, minimum, reserve=not claims)
         return location
 

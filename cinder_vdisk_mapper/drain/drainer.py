@@ -80,7 +80,7 @@ class Drainer:
                 if not due:
                     break
                 item = min(
-                    due, key=lambda one: (not one.begun, one.vdisk.name)
+                    due, key=lambda item: (not item.begun, item.vdisk.name)
                 )
                 name = item.vdisk.name
                 target = planned.targets[name]
@@ -144,7 +144,7 @@ class Drainer:
         """
         backend = self.operations.backend
         servers = {
-            one.name: one.server_id for one in backend.disk(uuid).vdisks
+            vdisk.name: vdisk.server_id for vdisk in backend.disk(uuid).vdisks
         }
         others = {disk.uuid for disk in self._others(uuid)}
         for name in moves.from_disk(backend.disk_root, uuid):

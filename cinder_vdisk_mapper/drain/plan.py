@@ -94,7 +94,11 @@ def plan(
     targets, refusals = {}, {}
     for item in sorted(
         items,
-        key=lambda one: (not one.begun, -one.vdisk.size_gb, one.vdisk.name),
+        key=lambda item: (
+            not item.begun,
+            -item.vdisk.size_gb,
+            item.vdisk.name,
+        ),
     ):
         name = item.vdisk.name
         of_server = counts.setdefault(
@@ -109,14 +113,14 @@ def plan(
             continue
         size = item.vdisk.size_gb
         possible = [
-            one
-            for one in disks
-            if left[one.uuid].mbps >= item.mbps
-            and one.uuid not in item.apart_from | item.awaited
+            disk
+            for disk in disks
+            if left[disk.uuid].mbps >= item.mbps
+            and disk.uuid not in item.apart_from | item.awaited
         ]
         chosen = disk_choice.free_disk(
             possible,
-            {uuid: one.gb for uuid, one in left.items()},
+            {uuid: free.gb for uuid, free in left.items()},
             of_server,
             size,
             item.policy,

@@ -98,8 +98,10 @@ class Surveyor:
             if not disk.late and not disk.draining
         )
         claims = {
-            one: self.operations.placement.provider_allocations(one)
-            for one in (uuid, *(disk.uuid for disk in disks))
+            disk_uuid: self.operations.placement.provider_allocations(
+                disk_uuid
+            )
+            for disk_uuid in (uuid, *(disk.uuid for disk in disks))
         }
         servers = nova_api.of_hosts(self.context, self.hosts)
         volumes = self._volumes(here)
@@ -114,10 +116,10 @@ class Surveyor:
                 servers,
                 claims[uuid],
                 {
-                    disk.uuid: one
+                    disk.uuid: other
                     for disk in all_disks.values()
-                    for one in disk.vdisks
-                    if one.name == vdisk.name
+                    for other in disk.vdisks
+                    if other.name == vdisk.name
                 },
                 _awaited(vdisk.server_id, disks, claims),
             )
@@ -157,7 +159,7 @@ class Surveyor:
     def _volumes(self, disk: discover.Disk) -> dict[str, Volume]:
         """Return the volumes of Cinder whose vdisks a disk holds."""
         names = [vdisk.name for vdisk in disk.vdisks]
-        found = {}
+        volumes = {}
         for record in records_.Records(self.context, (self.name,), 0).others(
             names
         ):
@@ -167,10 +169,10 @@ class Surveyor:
                 and not record.deleted
             ):
                 with contextlib.suppress(cinder_exc.VolumeNotFound):
-                    found[record.vdisk] = objects.Volume.get_by_id(
+                    volumes[record.vdisk] = objects.Volume.get_by_id(
                         self.context, record.id
                     )
-        return found
+        return volumes
 
     def _item(
         self,
@@ -197,7 +199,9 @@ class Surveyor:
             )
         striped = naming.location(volume).is_striped
         copies = tuple(
-            uuid for uuid, one in others.items() if one.usable and not striped
+            uuid
+            for uuid, other in others.items()
+            if other.usable and not striped
         )
         record = self.operations.backend.recorded_move(vdisk.name)
         refusal, place = '', None
@@ -333,20 +337,20 @@ class Surveyor:
         disks: tuple[discover.Disk, ...],
     ) -> dict[str, set[str]]:
         """Return the names of a server's vdisks by disk."""
-        held: dict[str, set[str]] = collections.defaultdict(set)
+        by_disk: dict[str, set[str]] = collections.defaultdict(set)
         server = servers[uuid]
         if server is not None:
             for disk, names in connections.attached(
                 self.context, server
             ).items():
-                held[disk] |= names
-        for one in disks:
-            held[one.uuid] |= {
+                by_disk[disk] |= names
+        for other in disks:
+            by_disk[other.uuid] |= {
                 vdisk.name
-                for vdisk in one.vdisks
+                for vdisk in other.vdisks
                 if vdisk.server_id == uuid and not vdisk.is_snapshot
             }
-        return held
+        return by_disk
 
 
 def _awaited(

@@ -106,8 +106,8 @@ class ManagedVDisks:
         sort_dirs: list[str],
     ) -> list[dict[str, Any]]:
         """List the vdisks that are volumes or can become volumes."""
-        known = {naming.volume(volume): volume for volume in cinder_volumes}
-        entries = [entry for entry, _, _ in self._manageable(known)]
+        volumes = {naming.volume(volume): volume for volume in cinder_volumes}
+        entries = [entry for entry, _, _ in self._manageable(volumes)]
         return _page(entries, marker, limit, offset, sort_keys, sort_dirs)
 
     def manage_existing_snapshot_get_size(
@@ -149,7 +149,7 @@ class ManagedVDisks:
         sort_dirs: list[str],
     ) -> list[dict[str, Any]]:
         """List the vdisks that are snapshots or can become snapshots."""
-        known = {
+        snapshots = {
             naming.snapshot(snapshot): snapshot
             for snapshot in cinder_snapshots
         }
@@ -159,21 +159,21 @@ class ManagedVDisks:
                 'source_reference': snapshot
                 and _reference(disk, naming.volume(snapshot.volume)),
             }
-            for entry, disk, snapshot in self._manageable(known)
+            for entry, disk, snapshot in self._manageable(snapshots)
         ]
         return _page(entries, marker, limit, offset, sort_keys, sort_dirs)
 
     def _manageable(
-        self, known: Mapping[str, _Item]
+        self, items: Mapping[str, _Item]
     ) -> Iterator[tuple[dict[str, Any], discover.Disk, _Item | None]]:
-        """Yield entries of vdisks that are in ``known`` or nobody's.
+        """Yield entries of vdisks that are in ``items`` or nobody's.
 
-        :param known: volumes or snapshots by the names of their vdisks.
+        :param items: volumes or snapshots by the names of their vdisks.
         """
         vdisks = self._vdisks()
         managed = _managed(vdisks)
         for disk, vdisk in vdisks:
-            item = known.get(vdisk.name)
+            item = items.get(vdisk.name)
             if item or vdisk.name not in managed:
                 entry = {
                     'reference': _reference(disk, vdisk.name),
@@ -220,20 +220,22 @@ class ManagedVDisks:
             for disk, vdisk in self._vdisks()
             if not slash or uuid == disk.uuid
         ]
-        found = [one for one in candidates if one[1].name == name] or [
-            one for one in candidates if one[1].name == new_name
+        matches = [pair for pair in candidates if pair[1].name == name] or [
+            pair for pair in candidates if pair[1].name == new_name
         ]
-        if len(found) != 1:
-            number = 'are several such vdisks' if found else 'is no such vdisk'
+        if len(matches) != 1:
+            number = (
+                'are several such vdisks' if matches else 'is no such vdisk'
+            )
             disks = sorted({disk.uuid for disk in self._disks()})
             raise _refused(
                 reference,
                 f'there {number}; it must be {_ALLOWED}, and the disks are '
                 f'{disks}',
             )
-        ((disk, vdisk),) = found
+        ((disk, vdisk),) = matches
         name = vdisk.name
-        if name != new_name and _managed(found):
+        if name != new_name and _managed(matches):
             raise cinder_exc.ManageExistingAlreadyManaged(volume_ref=source)
         format_ = format_inspector.get_format_if_safe(
             path=self.operations.backend.device_path(disk.uuid, name),

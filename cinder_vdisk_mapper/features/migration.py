@@ -87,10 +87,10 @@ def location_of(host: str, configuration: Any) -> BackendDisks:
 def parse_location(location_info: str | None) -> BackendDisks | None:
     """Parse a reported location; None for other drivers."""
     # only the directory may contain colons
-    found = re.fullmatch(
+    match = re.fullmatch(
         'VDiskMapper:([^:]+):([^:]+):(.+):([^:]+)', location_info or ''
     )
-    return BackendDisks(*found.groups()) if found else None
+    return BackendDisks(*match.groups()) if match else None
 
 
 @dataclasses.dataclass

@@ -76,15 +76,15 @@ def from_conf(config: cfg.ConfigOpts) -> list[Backend]:
     locks.make_directory(config.state_path)
     context = cinder_context.get_admin_context()
     placement = placement_client.PlacementClient.from_conf(config)
-    found = []
+    striping_backends = []
     for name, options in backend_sections.read(config).items():
         backend = base.load(options)
         if isinstance(backend, striping.StripingBackend):
             operations = Operations(backend, placement)
-            found.append(
+            striping_backends.append(
                 Backend(context, name, options.vdisk_media, operations)
             )
-    return found
+    return striping_backends
 
 
 def find(
@@ -108,5 +108,5 @@ def find(
     raise exception.DiskError(
         f'volume {volume_id} belongs to {volume.host}; the backends of this '
         'host with vdisk_backend=lvm are '
-        + (', '.join(one.name for one in among) or 'none')
+        + (', '.join(backend.name for backend in among) or 'none')
     )

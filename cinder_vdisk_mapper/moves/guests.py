@@ -145,10 +145,10 @@ class Guests:
     ) -> Iterator[tuple[Any, DiskState | None]]:
         """Yield the domain and the disk, None if it does not run with it."""
         with self._domain(server) as domain:
-            found = None
+            state = None
             if domain is not None and domain.isActive():
-                found = find_disk(domain.XMLDesc(), volume_id)
-            yield domain, found
+                state = find_disk(domain.XMLDesc(), volume_id)
+            yield domain, state
 
 
 @dataclasses.dataclass(frozen=True)

@@ -94,10 +94,10 @@ class LegMove(leg_steps.LegSteps):
 
     def _fresh(self) -> Volume:
         with errors.cinder_errors():
-            found: Volume = objects.Volume.get_by_id(
+            volume: Volume = objects.Volume.get_by_id(
                 self.context, self.volume.id
             )
-            return found
+            return volume
 
     def decided(self) -> bool:
         location = naming.location(self._fresh())
@@ -162,8 +162,8 @@ class LegMove(leg_steps.LegSteps):
         backend = self.operations.striping
         with locks.hold(f'disk-{target}'):
             disk = backend.disk(target)
-            begun = self._is_moving(disk)
-            if not begun and (
+            is_moving = self._is_moving(disk)
+            if not is_moving and (
                 disk.draining or not base.usable_disks([disk], self.media)
             ):
                 raise exception.DiskError(
@@ -174,7 +174,7 @@ class LegMove(leg_steps.LegSteps):
             refusal = operations.refusal(
                 target, f'hold {self._moved_gb} GiB of {name}', free
             )
-            if not begun and free < self._moved_gb:
+            if not is_moving and free < self._moved_gb:
                 raise refusal
             backend.create_legs(self.old, name, self.new)
             if not self.operations.reserve(target):
@@ -274,7 +274,7 @@ class LegMove(leg_steps.LegSteps):
 
     def _is_moving(self, disk: discover.Disk) -> bool:
         return any(
-            one.name == self._name and one.moving for one in disk.vdisks
+            vdisk.name == self._name and vdisk.moving for vdisk in disk.vdisks
         )
 
     def _remove(self, disk: str) -> None:

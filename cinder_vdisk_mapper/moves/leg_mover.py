@@ -139,8 +139,8 @@ def _recover_others(
 
     They may change the location of the volume.
     """
-    for disk, found in _interrupted(backend, naming.volume(volume)):
-        if found != (_location(volume), location):
+    for disk, locations in _interrupted(backend, naming.volume(volume)):
+        if locations != (_location(volume), location):
             _recover(backend, disk, naming.volume(volume))
             volume.refresh()
 
@@ -229,7 +229,7 @@ def _interrupted(
             backend.operations.striping.interrupted_move(disk.uuid, name),
         )
         for disk in backend.operations.backend.disks()
-        if any(one.name == name and one.moving for one in disk.vdisks)
+        if any(vdisk.name == name and vdisk.moving for vdisk in disk.vdisks)
     ]
 
 
@@ -240,14 +240,14 @@ def _recover(backend: backends.Backend, disk: str, name: str) -> None:
     if volume is None:
         operations.delete_everywhere(Location(), name)
         return
-    found = operations.striping.interrupted_move(disk, name)
-    if found is None:
+    locations = operations.striping.interrupted_move(disk, name)
+    if locations is None:
         # the rest of a move that was finished but for this
         operations.striping.delete_moving(disk, name)
         operations.try_reserve(disk)
         return
     location = _location(volume)
-    old, new = found
+    old, new = locations
     if location != old and len(location) == len(old):
         # it was decided, and some legs are settled
         new = location
@@ -260,8 +260,8 @@ def _volume_of(backend: backends.Backend, name: str) -> Volume | None:
     :raises DiskError: Cinder has no row of such a volume, which would prove
         it, or has the volume in another vdisk.
     """
-    found = records.Records(backend.context, (backend.name,), 0).others([name])
-    named = [record for record in found if record.vdisk == name]
+    rows = records.Records(backend.context, (backend.name,), 0).others([name])
+    named = [record for record in rows if record.vdisk == name]
     for record in named:
         if not record.deleted:
             with contextlib.suppress(cinder_exc.VolumeNotFound):
@@ -269,7 +269,7 @@ def _volume_of(backend: backends.Backend, name: str) -> Volume | None:
                     backend.context, record.id
                 )
                 return volume
-    if not named or any(not one.deleted for one in found if one not in named):
+    if not named or any(not row.deleted for row in rows if row not in named):
         raise exception.DiskError(
             'Cinder does not know its volume: see "diskplacer-manage disk '
             'audit"'

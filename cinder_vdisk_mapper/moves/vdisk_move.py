@@ -136,13 +136,13 @@ class VolumeMove(vdisk_steps.VDiskSteps):
             else contextlib.nullcontext(),
             self.locked(),
         ):
-            begun = self.planner.check_target(
+            is_begun = self.planner.check_target(
                 name, self.source_disk, self.target_disk
             )
             linking.follow_link(self._backend, self.fresh())
             if self._servers() and not self._backend.linked_disk(name):
                 self._backend.link(self.source_disk, name)
-            if not begun:
+            if not is_begun:
                 self._record()
             self.operations.allocate(
                 self.target_disk,
@@ -275,20 +275,20 @@ class VolumeMove(vdisk_steps.VDiskSteps):
         :raises DiskError: the database does not answer.
         """
         try:
-            found: Volume = objects.Volume.get_by_id(
+            volume: Volume = objects.Volume.get_by_id(
                 self.context, self.volume.id
             )
         except cinder_exc.VolumeNotFound as error:
             raise Deleted('its volume was deleted') from error
-        return found
+        return volume
 
     @errors.cinder_errors()
     def _servers(self) -> list[str]:
         """Return the servers that have the volume attached."""
         return [
-            one.instance_uuid
-            for one in attachments(self.fresh())
-            if one.instance_uuid
+            attachment.instance_uuid
+            for attachment in attachments(self.fresh())
+            if attachment.instance_uuid
         ]
 
 
@@ -328,5 +328,5 @@ class _VolumePlace(vdisk_steps.Place):
 
     def in_use(self) -> bool:
         backend, name = self.move.operations.backend, self.move.vdisk.name
-        held = {vdisk.name for vdisk in backend.disk(self.disk).vdisks}
-        return name in held and backend.in_use(self.disk, name)
+        names = {vdisk.name for vdisk in backend.disk(self.disk).vdisks}
+        return name in names and backend.in_use(self.disk, name)

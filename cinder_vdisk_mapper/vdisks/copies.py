@@ -33,7 +33,7 @@ from nova_diskplacer.disks.vdisk import VDisk
 
 def find(disk: discover.Disk, name: str) -> VDisk | None:
     """Return the vdisk of a name on a disk, complete or not."""
-    return next((one for one in disk.vdisks if one.name == name), None)
+    return next((vdisk for vdisk in disk.vdisks if vdisk.name == name), None)
 
 
 def lack(disk: discover.Disk, name: str, size_bytes: int) -> str:
@@ -113,7 +113,7 @@ def check(
     :raises DiskError: it is the volume, or the volume is not known to be whole
         elsewhere.
     """
-    disks = {one: backend.disk(one) for one in {doomed, location or doomed}}
+    disks = {uuid: backend.disk(uuid) for uuid in {doomed, location or doomed}}
     refused = refusal(
         doomed,
         name,

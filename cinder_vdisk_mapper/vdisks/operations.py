@@ -257,7 +257,7 @@ class VDiskOperations:
         It may be repeated.
         """
         with locks.hold(f'disk-{disk}'):
-            names = {one.name for one in self.backend.disk(disk).vdisks}
+            names = {vdisk.name for vdisk in self.backend.disk(disk).vdisks}
             current_name = new_name if new_name in names else name
             current, before = self.backend.find_vdisk(disk, current_name)
             if current_name != name and before.volume_id != volume_id:

@@ -92,14 +92,14 @@ class Records:
         for name in vdisks:
             kind, _, id_ = name.partition('-')
             ids_of[kind].add(id_)
-        found = []
+        records = []
         for ids in _batches(ids_of['volume']):
-            found += self._volumes(
+            records += self._volumes(
                 sa.or_(Volume.id.in_(ids), Volume._name_id.in_(ids))
             )
         for ids in _batches(ids_of['snapshot']):
-            found += self._snapshots(Snapshot.id.in_(ids))
-        return list(dict.fromkeys(found))
+            records += self._snapshots(Snapshot.id.in_(ids))
+        return list(dict.fromkeys(records))
 
     def record(self, record: Record, disk: str) -> bool:
         """Write a disk to the database.
@@ -185,7 +185,7 @@ def _blank_of(row: Any) -> str | None:
     server = naming.server_of_blank_volume(row.display_name)
     if row.deleted or not waits or not uuidutils.is_uuid_like(server):
         return None
-    users = {one.instance_uuid for one in row.volume_attachment}
+    users = {attachment.instance_uuid for attachment in row.volume_attachment}
     return server if users <= {server, None} else None
 
 
@@ -194,10 +194,10 @@ def managed(context: Any, vdisks: collections.abc.Iterable[str]) -> set[str]:
     vdisks = set(vdisks)
     return vdisks & {
         name
-        for one in Records(context, (), 0).others(vdisks)
-        if not one.deleted
+        for record in Records(context, (), 0).others(vdisks)
+        if not record.deleted
         # the vdisk of a migrated volume has another id in its name
-        for name in (one.vdisk, f'{one.kind}-{one.id}')
+        for name in (record.vdisk, f'{record.kind}-{record.id}')
     }
 
 
