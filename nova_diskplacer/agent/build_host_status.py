@@ -52,7 +52,7 @@ def build_disks(
     :param reported: those that have figures in Placement.
     :param since: see ``pending_since``.
     """
-    by_uuid = {one.disk.uuid: one for one in reported}
+    by_uuid = {disk.disk.uuid: disk for disk in reported}
     pending: dict[str, int] = collections.Counter()
     for _, row in _rows(by_uuid.values()):
         if row.status == match_claims.PENDING and row.claimed_disk:
@@ -61,20 +61,20 @@ def build_disks(
     for (_, uuid), seen in since.items():
         if pending[uuid]:
             oldest[uuid] = min(seen, oldest.get(uuid, seen))
-    found = []
+    statuses = []
     for disk in disks:
-        known = by_uuid.get(disk.uuid)
-        found.append(
+        last = by_uuid.get(disk.uuid)
+        statuses.append(
             host_status.Disk(
                 uuid=disk.uuid,
-                health=known.disk.health if known else disk.health,
+                health=last.disk.health if last else disk.health,
                 vdisks=len(disk.vdisks),
-                figures=known.figures if known else None,
+                figures=last.figures if last else None,
                 pending_gb=pending[disk.uuid],
                 pending_since=oldest.get(disk.uuid),
             )
         )
-    return found
+    return statuses
 
 
 def _rows(
@@ -83,19 +83,19 @@ def _rows(
     """Yield the claims of servers on disks, matched with their vdisks."""
     claims: dict[str, dict[str, int]] = collections.defaultdict(dict)
     vdisks: dict[str, list[match_claims.VDisk]] = collections.defaultdict(list)
-    for one in reported:
-        if one.disk.health in discover.UNAVAILABLE:
+    for reported_disk in reported:
+        if reported_disk.disk.health in discover.UNAVAILABLE:
             # nothing is known of its vdisks
             continue
-        for server, gb in one.figures.claims.items():
-            claims[server][one.disk.uuid] = gb
-        for vdisk in one.disk.vdisks:
+        for server, gb in reported_disk.figures.claims.items():
+            claims[server][reported_disk.disk.uuid] = gb
+        for vdisk in reported_disk.disk.vdisks:
             if vdisk.server_id is not None:
                 fields = {
                     **dataclasses.asdict(vdisk),
                     'size_gb': vdisk.size_gb,
                     'is_snapshot': vdisk.is_snapshot,
-                    'disk': one.disk.uuid,
+                    'disk': reported_disk.disk.uuid,
                 }
                 vdisks[vdisk.server_id].append(fields)
     for server in claims:

@@ -189,7 +189,9 @@ def _decided(
         'classes': decision.shares.classes.tolist(),
         'used_bytes': decision.shares.used_bytes.tolist(),
         'weights': [decision.weights.get(pair) for pair in pairs],
-        'reasons': [policy.REASONS[one] for one in decision.shares.reasons],
+        'reasons': [
+            policy.REASONS[number] for number in decision.shares.reasons
+        ],
         'exempt': decision.shares.exempt.tolist(),
         'errors': [decision.errors.get(pair, '') for pair in pairs],
     }

@@ -97,8 +97,10 @@ class CacheModes:
                     configured,
                 )
         modes = self._configured or {
-            source: _effective(found.pop()) if len(found) == 1 else None
-            for source, found in in_use.items()
+            source: _effective(source_modes.pop())
+            if len(source_modes) == 1
+            else None
+            for source, source_modes in in_use.items()
         }
         return {uuid: modes[source] for uuid, source in sources.items()}
 
@@ -140,5 +142,5 @@ def _effective(mode: str) -> str | None:
 
 def common(modes: collections.abc.Iterable[str | None]) -> str | None:
     """Return the common mode of all disks, None if they differ."""
-    found = set(modes)
-    return found.pop() if len(found) == 1 else None
+    distinct = set(modes)
+    return distinct.pop() if len(distinct) == 1 else None

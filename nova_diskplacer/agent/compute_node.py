@@ -38,10 +38,10 @@ def hypervisor_hostname() -> str:
     if '.' in name or name.startswith('localhost'):
         return name
     try:
-        found = socket.getaddrinfo(name, None, flags=socket.AI_CANONNAME)
+        addresses = socket.getaddrinfo(name, None, flags=socket.AI_CANONNAME)
     except OSError:
         return name
-    canonical = found[0][3]
+    canonical = addresses[0][3]
     if canonical.startswith('localhost') or netutils.is_valid_ip(canonical):
         return name
     return canonical or name

@@ -149,10 +149,12 @@ class PlacementSync:
                 conflict = error
         if conflict is not None:
             raise conflict
-        usable = any(one.disk.health != FOREIGN for one in reported)
+        usable = any(
+            reported_disk.disk.health != FOREIGN for reported_disk in reported
+        )
         if marked != usable:
-            wanted = {traits.HOST} if usable else set()
-            self._set_traits(self._root(), {traits.HOST}, wanted)
+            host_traits = {traits.HOST} if usable else set()
+            self._set_traits(self._root(), {traits.HOST}, host_traits)
         self._forgotten.delete_expired()
         return reported
 
@@ -169,23 +171,25 @@ class PlacementSync:
         """Return the result of the previous round if it still holds."""
         if provider is None or disk.uuid not in self._known:
             return None
-        generation, known = self._known[disk.uuid]
-        if (generation, known.disk) != (provider.generation, disk):
+        generation, last = self._known[disk.uuid]
+        if (generation, last.disk) != (provider.generation, disk):
             return None
-        if used is not None and known.used != (
+        if used is not None and last.used != (
             used.get(placement_client.GB, 0),
             used.get(placement_client.MBPS, 0),
         ):
             return None
-        return known
+        return last
 
     def _providers(
         self, disks: list[discover.Disk]
     ) -> dict[str, placement_client.Provider]:
         if self._tree_known:
-            found = self._client.tree(self._root())
-            if {one.uuid for one in found} >= {disk.uuid for disk in disks}:
-                return {provider.uuid: provider for provider in found}
+            providers = self._client.tree(self._root())
+            if {provider.uuid for provider in providers} >= {
+                disk.uuid for disk in disks
+            }:
+                return {provider.uuid: provider for provider in providers}
         node = self._client.provider_by_name(self._compute_node)
         if node is None:
             self.root = None
@@ -219,14 +223,17 @@ class PlacementSync:
             if name == disk.health
         }
         if disk.medium:
-            wanted = {placement_client.DISK_TRAIT, traits.MEDIA[disk.medium]}
-            wanted |= health
+            disk_traits = {
+                placement_client.DISK_TRAIT,
+                traits.MEDIA[disk.medium],
+            }
+            disk_traits |= health
             mode = self._cache_modes.get(disk.uuid)
             if mode is not None:
-                wanted.add(traits.CACHE_MODES[mode])
+                disk_traits.add(traits.CACHE_MODES[mode])
             if naming.is_entry(disk.path):
-                wanted.add(traits.LVM)
-            self._set_traits(disk.uuid, _DISK_TRAITS, wanted)
+                disk_traits.add(traits.LVM)
+            self._set_traits(disk.uuid, _DISK_TRAITS, disk_traits)
         else:
             self._set_traits(disk.uuid, _HEALTH_TRAITS, health)
         figures = inventory.sync_disk(
@@ -286,12 +293,12 @@ class PlacementSync:
         return True
 
     def _set_traits(
-        self, uuid: str, managed: set[str], wanted: set[str]
+        self, uuid: str, managed: set[str], required: set[str]
     ) -> None:
         """Replace the managed traits of a provider; keep all others."""
         for attempt in range(1, _ATTEMPTS + 1):
             generation, present = self._client.traits(uuid)
-            traits_ = present - managed | wanted
+            traits_ = present - managed | required
             if traits_ == present:
                 return
             try:

@@ -48,20 +48,24 @@ def merge_profiles(
     profiles: collections.abc.Iterable[catalogue.Profile], medium: str
 ) -> catalogue.Queue:
     """Return the queue settings that profiles state for a medium."""
-    ranked = sorted(profiles, key=lambda one: (-one.priority, one.name))
-    queues = [one.queue[medium] for one in ranked if medium in one.queue]
-    wanted: dict[str, Any] = {}
+    ranked = sorted(
+        profiles, key=lambda profile: (-profile.priority, profile.name)
+    )
+    queues = [
+        profile.queue[medium] for profile in ranked if medium in profile.queue
+    ]
+    settings: dict[str, Any] = {}
     for group in (_TOGETHER, *((name,) for name in block_queue.INDEPENDENT)):
         for queue in queues:
             values = {name: getattr(queue, name) for name in group}
             if any(value not in (None, ()) for value in values.values()):
-                wanted |= values
+                settings |= values
                 break
-    return catalogue.Queue(**wanted)
+    return catalogue.Queue(**settings)
 
 
 def target_settings(
-    wanted: catalogue.Queue,
+    queue: catalogue.Queue,
     originals: block_queue.Values,
     schedulers: collections.abc.Container[str],
     depth: int | None,
@@ -75,7 +79,7 @@ def target_settings(
     values = dict(originals)
     before = originals.get(block_queue.SCHEDULER)
     scheduler = next(
-        (one for one in wanted.schedulers if one in schedulers), None
+        (name for name in queue.schedulers if name in schedulers), None
     )
     if before and scheduler and scheduler != before:
         values[block_queue.SCHEDULER] = scheduler
@@ -86,7 +90,7 @@ def target_settings(
                 depth if scheduler == NONE else 2 * min(depth, _MAX_DEPTH)
             )
     for name in block_queue.SETTINGS[1:]:
-        value = getattr(wanted, name)
+        value = getattr(queue, name)
         if value is not None and name in originals:
             values[name] = str(value)
     return values

@@ -124,17 +124,17 @@ class QueueTuner:
             # it may return unchanged
             return
         profiles = self._profiles_of(servers)
-        wanted = queue_policy.merge_profiles(profiles, disk.medium)
-        if wanted == catalogue.Queue():
+        target = queue_policy.merge_profiles(profiles, disk.medium)
+        if target == catalogue.Queue():
             self._saved.restore(disk.uuid)
         else:
             names = ', '.join(profile.name for profile in profiles)
-            self._tune(disk, wanted, f'disk {disk.uuid}, for {names}')
+            self._tune(disk, target, f'disk {disk.uuid}, for {names}')
 
     def _profiles_of(
         self, servers: list[libvirt_servers.Server]
     ) -> list[catalogue.Profile]:
-        found = {}
+        of_disk = {}
         for server in servers:
             name = server.extra_specs.get(PROFILE)
             if name is None:
@@ -149,11 +149,11 @@ class QueueTuner:
                     error,
                 )
                 continue
-            found[profile.name] = profile
-        return [found[name] for name in sorted(found)]
+            of_disk[profile.name] = profile
+        return [of_disk[name] for name in sorted(of_disk)]
 
     def _tune(
-        self, disk: discover.Disk, wanted: catalogue.Queue, reason: str
+        self, disk: discover.Disk, target: catalogue.Queue, reason: str
     ) -> None:
         try:
             device = block_queue.exclusive_device(disk.device)
@@ -175,9 +175,9 @@ class QueueTuner:
                     ),
                 )
         if self._mode != DRY_RUN:
-            queue = self._load_modules(queue, wanted)
+            queue = self._load_modules(queue, target)
         values = queue_policy.target_settings(
-            wanted, originals, queue.schedulers, queue.depth
+            target, originals, queue.schedulers, queue.depth
         )
         self._change(queue, values, reason)
 
@@ -186,7 +186,7 @@ class QueueTuner:
         return self._change(queue, saved.values, 'the original value')
 
     def _load_modules(
-        self, queue: block_queue.Queue, wanted: catalogue.Queue
+        self, queue: block_queue.Queue, target: catalogue.Queue
     ) -> block_queue.Queue:
         """Try each scheduler that may be a module once.
 
@@ -195,7 +195,7 @@ class QueueTuner:
         if block_queue.SCHEDULER not in queue.values:
             return queue
         for name in itertools.takewhile(
-            lambda name: name not in queue.schedulers, wanted.schedulers
+            lambda name: name not in queue.schedulers, target.schedulers
         ):
             if name in self._tried_modules:
                 continue
@@ -210,7 +210,7 @@ class QueueTuner:
         return block_queue.read(queue.device)
 
     def _change(
-        self, queue: block_queue.Queue, wanted: block_queue.Values, reason: str
+        self, queue: block_queue.Queue, target: block_queue.Values, reason: str
     ) -> bool:
         """Change the settings of a queue; returns whether all are as wanted.
 
@@ -222,9 +222,9 @@ class QueueTuner:
         for _ in range(_PASSES):
             changed = False
             for name in block_queue.SETTINGS:
-                if name not in wanted or name not in queue.values:
+                if name not in target or name not in queue.values:
                     continue
-                now, value = queue.values[name], wanted[name]
+                now, value = queue.values[name], target[name]
                 if now == value or results.get((name, value)) == now:
                     continue
                 if self._mode == DRY_RUN:
@@ -244,7 +244,7 @@ class QueueTuner:
                 break
         return all(
             queue.values.get(name, value) == value
-            for name, value in wanted.items()
+            for name, value in target.items()
         )
 
     def _write(

@@ -132,7 +132,7 @@ class Reporter:
         cache_mode: str | None,
         disks: collections.abc.Iterable[placement_sync.ReportedDisk],
         activity: DiskActivity,
-        asked: bool = False,
+        requested: bool = False,
     ) -> None:
         """Send a report if it differs from the last one.
 
@@ -141,7 +141,7 @@ class Reporter:
 
         :param provider: UUID of the compute node's provider.
         :param cache_mode: cache mode of all vdisks, None if they differ.
-        :param asked: send the report in any case.
+        :param requested: send the report in any case.
         """
         self._pressure = smooth(self._pressure, activity.pressure)
         activity = dataclasses.replace(activity, pressure=self._pressure)
@@ -156,7 +156,7 @@ class Reporter:
                 'disks': [_disk(reported, activity) for reported in disks],
             }
         )
-        if asked or report['digest'] != self._digest:
+        if requested or report['digest'] != self._digest:
             self._sender.put(report)
         elif self.due:
             self._sender.put(reports.heartbeat(report))

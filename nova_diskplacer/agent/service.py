@@ -81,7 +81,7 @@ class Agent:
         self._check_now = threading.Event()
         self._reconcile_now = threading.Event()
         self._state = threading.Lock()
-        self._asked = self._fresh_asked = False
+        self._requested = self._fresh_requested = False
         self._last_change = 0.0
         self._disks: list[discover.Disk] | None = None
         self._modes: cache_mode.Modes = {}
@@ -142,7 +142,7 @@ class Agent:
             self._watch_log.run(self.check_disks)
             interval = self._conf.diskplacer_agent.watch_interval
             self._check_now.wait(until_next(interval, time.time()))
-            if self._asked:
+            if self._requested:
                 self._stopped.wait(_GATHER_REQUESTS)
         LOG.info('The agent stops.')
         # The I/O loop restores weights.
@@ -156,7 +156,7 @@ class Agent:
 
     def request(self) -> None:
         """Check the disks and report them soon."""
-        self._asked = True
+        self._requested = True
         self._check_now.set()
 
     def request_fresh(self) -> None:
@@ -164,7 +164,7 @@ class Agent:
 
         The requester lacks the last report or knows of newer claims.
         """
-        self._fresh_asked = True
+        self._fresh_requested = True
         self._reconcile_now.set()
 
     def check_disks(self) -> None:
@@ -176,7 +176,7 @@ class Agent:
         :raises DiskError: there is no disk root.
         :raises OSError: the disk root cannot be read.
         """
-        asked, self._asked = self._asked, False
+        requested, self._requested = self._requested, False
         before, modes_before = self._disks, self._modes
         disks = None
         try:
@@ -193,11 +193,11 @@ class Agent:
         if (disks, modes) != (before, modes_before):
             self._poll_often()
         if (
-            asked
+            requested
             or _health_by_disk(disks) != _health_by_disk(before or [])
             or self._reporter.due
         ):
-            self._report(asked)
+            self._report(requested)
 
     def reconcile(self) -> None:
         """Update Placement by the last check of the disks, and report them.
@@ -209,7 +209,7 @@ class Agent:
         if disks is None:
             return
         reported = None
-        fresh_asked, self._fresh_asked = self._fresh_asked, False
+        fresh_requested, self._fresh_requested = self._fresh_requested, False
         try:
             reported = self._placement_sync.reconcile(disks, modes)
             self._node.present()
@@ -225,7 +225,7 @@ class Agent:
                     self._pending_since = build_host_status.pending_since(
                         reported, self._pending_since, time.time()
                     )
-            self._report(fresh_asked)
+            self._report(fresh_requested)
 
     def current_status(self) -> status.HostStatus:
         """Return the status of the host; any thread may call it."""
@@ -251,7 +251,8 @@ class Agent:
         """Return the GiB that no claim and no vdisk takes, by disk."""
         with self._state:
             return {
-                one.disk.uuid: one.figures.free_gb for one in self._reported
+                reported_disk.disk.uuid: reported_disk.figures.free_gb
+                for reported_disk in self._reported
             }
 
     def _update_placement(self) -> None:
@@ -265,7 +266,7 @@ class Agent:
             else:
                 self._reconcile_now.wait(pause)
                 pause = min(2 * pause, options.report_interval)
-            if self._fresh_asked:
+            if self._fresh_requested:
                 self._stopped.wait(_GATHER_REQUESTS)
 
     def _until_next_round(self) -> float:
@@ -291,7 +292,9 @@ class Agent:
         while not self._stopped.wait(interval):
             if (disks := self._disks) is not None:
                 self._server_tasks.run(disks)
-            servers = {one.uuid for one in self._server_tasks.servers or ()}
+            servers = {
+                server.uuid for server in self._server_tasks.servers or ()
+            }
             if servers != before:
                 self._poll_often()
             before = servers
@@ -310,7 +313,7 @@ class Agent:
                 return
             self._stopped.wait(_LISTEN_RETRY)
 
-    def _report(self, asked: bool) -> None:
+    def _report(self, requested: bool) -> None:
         with self._state:
             if self._root is None or self._disks is None:
                 return
@@ -319,7 +322,7 @@ class Agent:
                 cache_mode.common(self._modes.values()),
                 with_known_figures(self._reported, self._disks),
                 self._io_control.disk_activity(),
-                asked,
+                requested,
             )
 
 
@@ -359,16 +362,18 @@ def with_known_figures(
 
     A disk without a provider is left out.
     """
-    known = {one.disk.uuid: one for one in reported}
+    last = {
+        reported_disk.disk.uuid: reported_disk for reported_disk in reported
+    }
     return [
         placement_sync.ReportedDisk(
             dataclasses.replace(disk, health=placement_sync.FOREIGN)
-            if known[disk.uuid].disk.health == placement_sync.FOREIGN
+            if last[disk.uuid].disk.health == placement_sync.FOREIGN
             else disk,
-            known[disk.uuid].figures,
+            last[disk.uuid].figures,
         )
         for disk in disks
-        if disk.uuid in known
+        if disk.uuid in last
     ]
 
 

@@ -53,11 +53,11 @@ class Standby:
 
     ``now`` tells whether the disk is in standby, ``seconds`` how long it was,
     and ``joules`` what that saved, None without figures for its model.
-    ``asked`` is the time of the last answer on a monotonic clock.
+    ``answered`` is the time of the last answer on a monotonic clock.
     """
 
     now: bool
-    asked: float
+    answered: float
     seconds: float = 0.0
     joules: float | None = None
 
@@ -193,7 +193,7 @@ def count(
 
     :param now: seconds of a monotonic clock.
     """
-    spent = now - before.asked if before and before.now and asleep else 0.0
+    spent = now - before.answered if before and before.now and asleep else 0.0
     seconds = (before.seconds if before else 0.0) + spent
     return Standby(
         asleep,
@@ -208,7 +208,7 @@ def parse_power(texts: collections.abc.Iterable[str]) -> dict[str, Power]:
 
     :raises DiskPlacerError: a text is malformed.
     """
-    found = {}
+    powers = {}
     for text in texts:
         match = _POWER.fullmatch(text)
         try:
@@ -223,5 +223,5 @@ def parse_power(texts: collections.abc.Iterable[str]) -> dict[str, Power]:
                 'MODEL=IDLE:STANDBY, with watts of which STANDBY is at most '
                 'IDLE'
             ) from None
-        found[match[1]] = power
-    return found
+        powers[match[1]] = power
+    return powers

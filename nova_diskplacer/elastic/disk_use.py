@@ -98,8 +98,8 @@ def _shares(
     The share is that of the server's use of the disk.
     """
     names = {
-        naming.striped_device(found.name): uuid
-        for uuid, found in vdisks.items()
+        naming.striped_device(elastic.name): uuid
+        for uuid, elastic in vdisks.items()
     }
     on: dict[types.ConsumerDisk, list[str]] = collections.defaultdict(list)
     for server, path, disk in usage.vdisks_in_use(

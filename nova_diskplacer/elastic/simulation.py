@@ -312,10 +312,10 @@ def summary(steps: collections.abc.Sequence[Step], setup: Setup) -> Summary:
     def fixed(width: int) -> float:
         return share(min(step.demand, width * setup.mbps) for step in steps)
 
-    begun = [step.began for step in steps if step.began]
+    begun_moves = [step.began for step in steps if step.began]
     return Summary(
-        moves=len(begun),
-        copied_gb=sum(move.size_bytes for move in begun) / GIB,
+        moves=len(begun_moves),
+        copied_gb=sum(move.size_bytes for move in begun_moves) / GIB,
         mean_width=_mean(step.width for step in steps),
         served=share(step.served for step in steps),
         narrow=fixed(setup.minimum),

@@ -63,14 +63,14 @@ def parse(text: str) -> Cpus:
     included: set[int] = set()
     excluded: set[int] = set()
     for rule in filter(None, map(str.strip, text.split(','))):
-        wanted = excluded if rule.startswith('^') else included
-        found = re.fullmatch(r'\^?\s*(\d+)\s*(?:-\s*(\d+))?', rule)
-        if found is None:
+        numbers = excluded if rule.startswith('^') else included
+        match = re.fullmatch(r'\^?\s*(\d+)\s*(?:-\s*(\d+))?', rule)
+        if match is None:
             raise ValueError(f'{rule!r} in {text!r} is none of {_ALLOWED}')
-        first, last = int(found[1]), int(found[2] or found[1])
+        first, last = int(match[1]), int(match[2] or match[1])
         if first > last:
             raise ValueError(f'{rule!r} in {text!r} ends before it begins')
-        wanted.update(range(first, last + 1))
+        numbers.update(range(first, last + 1))
     return frozenset(included - excluded)
 
 
@@ -117,11 +117,11 @@ def _parse_option(name: str, text: str | None) -> Cpus | None:
         return None
     where = f'[compute] {name}={text}'
     try:
-        found = parse(text)
+        parsed = parse(text)
     except ValueError as error:
         raise exception.DiskPlacerError(f'{where}: {error}') from error
-    if not found:
+    if not parsed:
         raise exception.DiskPlacerError(
             f'{where} leaves no CPU; allowed are {_ALLOWED}'
         )
-    return found
+    return parsed

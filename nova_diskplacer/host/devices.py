@@ -55,21 +55,21 @@ def submission_devices(
 
 
 def _submission_devices(path: str, sys: str) -> dict[str, bool]:
-    found: dict[str, bool] = {}
+    devices: dict[str, bool] = {}
     for name in os.listdir(path):
         part = f'{path}/{name}'
         if os.path.exists(f'{part}/partition'):
             above = _submission_devices(part, sys)
-            found.update(above)
+            devices.update(above)
             if sysfs.read(f'{part}/dev') in above:
                 # Linux before 5.12 traces a partition's requests there
-                found[sysfs.read(f'{path}/dev')] = False
+                devices[sysfs.read(f'{path}/dev')] = False
     for name in os.listdir(f'{path}/holders'):
         if _is_on_several_disks(name, sys):
             continue
-        found.update(_submission_devices(sysfs.device_path(name, sys), sys))
-    if found:
-        return found
+        devices.update(_submission_devices(sysfs.device_path(name, sys), sys))
+    if devices:
+        return devices
     volume = sysfs.read_optional(f'{path}/dm/uuid').startswith('LVM-')
     return {sysfs.read(f'{path}/dev'): volume}
 

@@ -72,7 +72,7 @@ def _is_of(line: str, path: str) -> bool:
 
 
 def _escaped(path: str) -> str:
-    return re.sub(r'[\s\\]', lambda found: f'\\{ord(found[0]):03o}', path)
+    return re.sub(r'[\s\\]', lambda match: f'\\{ord(match[0]):03o}', path)
 
 
 def _read(fstab: str) -> list[str]:

@@ -72,7 +72,7 @@ def list_servers(uri: str) -> list[Server]:
     libvirt = libvirt_connection.import_libvirt()
     if libvirt is None:
         return []
-    found = []
+    servers = []
     with libvirt_connection.connect(uri, 'list its domains') as connection:
         for domain in connection.listAllDomains():
             try:
@@ -82,9 +82,9 @@ def list_servers(uri: str) -> list[Server]:
                     # deleted since it was listed
                     continue
                 raise
-            found.append(parse(text, running))
+            servers.append(parse(text, running))
     return sorted(
-        (server for server in found if server is not None),
+        (server for server in servers if server is not None),
         key=lambda server: server.uuid,
     )
 

@@ -42,8 +42,8 @@ def reloading(
     """
 
     @functools.lru_cache(maxsize=1)
-    def parse_versions(found: _Files) -> _T:
-        return parse([path for path, _ in found])
+    def parse_versions(versions: _Files) -> _T:
+        return parse([path for path, _ in versions])
 
     return lambda: parse_versions(_find_files(files))
 
@@ -54,7 +54,7 @@ def _find_files(files: collections.abc.Sequence[str]) -> _Files:
     Like oslo.config, it reads the existing files in order, then the files of
     each one's directory, such as ``nova.conf.d``.
     """
-    found = []
+    versions = []
     paths = [*files]
     for file in files:
         paths += sorted(glob.glob(glob.escape(file) + '.d/*.conf'))
@@ -63,8 +63,8 @@ def _find_files(files: collections.abc.Sequence[str]) -> _Files:
             status = os.stat(path)
             # timestamps of files have a resolution of up to 10 ms
             version = (status.st_mtime_ns, status.st_size, status.st_ino)
-            found.append((path, version))
-    return tuple(found)
+            versions.append((path, version))
+    return tuple(versions)
 
 
 def association_refresh(files: collections.abc.Sequence[str]) -> int | None:

@@ -106,8 +106,8 @@ def nvme_paths(path: str) -> list[str]:
         return []
     # before Linux 6.15 only the controllers are linked to
     subsystem = glob.escape(os.path.dirname(path))
-    found = glob.glob(f'{subsystem}/nvme*/{head[1]}c*{head[2]}')
-    return sorted(map(os.path.realpath, found))
+    paths = glob.glob(f'{subsystem}/nvme*/{head[1]}c*{head[2]}')
+    return sorted(map(os.path.realpath, paths))
 
 
 def _of_lower(
@@ -121,8 +121,8 @@ def _of_lower(
     if own:
         return own
     lower = lower_devices(path, sys)
-    found = {_of_lower(one, sys, read_own) for one in lower}
-    return found.pop() if len(found) == 1 else ''
+    values = {_of_lower(device, sys, read_own) for device in lower}
+    return values.pop() if len(values) == 1 else ''
 
 
 def _model(disk: str) -> str:

@@ -121,7 +121,9 @@ class Tracer:
                 _set_up(instance, devices)
                 for lines in _lines(instance, seconds):
                     requests = map(parse, lines)
-                    yield [one for one in requests if one is not None]
+                    yield [
+                        request for request in requests if request is not None
+                    ]
             finally:
                 _remove(instance)
 

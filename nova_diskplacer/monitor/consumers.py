@@ -50,7 +50,7 @@ def find(
     :param patterns: shell patterns of paths below the hierarchy's root.
     """
     listed: dict[str, _Cgroups] = {}
-    found = {}
+    consumers = {}
     for server in servers:
         cgroup = ''
         if server.domain_id is not None:
@@ -63,19 +63,19 @@ def find(
                 if name.startswith(prefix):
                     cgroup = path
                     break
-        found[server.uuid] = types.Consumer(
+        consumers[server.uuid] = types.Consumer(
             key=server.uuid,
             cgroup=cgroup,
             domain=server.name,
             project=server.project,
             extra_specs=server.extra_specs,
         )
-    taken = {consumer.cgroup for consumer in found.values()}
+    taken = {consumer.cgroup for consumer in consumers.values()}
     for pattern in patterns:
         for path in glob.glob(pattern.strip('/'), root_dir=hierarchy.root):
             if path not in taken and os.path.isdir(hierarchy.path(path)):
-                found[path] = types.Consumer(key=path, cgroup=path)
-    return found
+                consumers[path] = types.Consumer(key=path, cgroup=path)
+    return consumers
 
 
 def parent_cgroups(partition: str) -> list[str]:
@@ -100,7 +100,7 @@ def parent_cgroups(partition: str) -> list[str]:
 
 
 def _list_domains(partition: str, hierarchy: cgroups.Hierarchy) -> '_Cgroups':
-    found: _Cgroups = {}
+    cgroups_: _Cgroups = {}
     for parent in parent_cgroups(partition):
         try:
             entries = os.listdir(hierarchy.path(parent))
@@ -111,10 +111,10 @@ def _list_domains(partition: str, hierarchy: cgroups.Hierarchy) -> '_Cgroups':
             domain = _parse_cgroup_name(entry)
             if domain:
                 number, name = domain
-                found.setdefault(number, []).append(
+                cgroups_.setdefault(number, []).append(
                     (name, f'{parent}/{entry}')
                 )
-    return found
+    return cgroups_
 
 
 def _partition(xml: str) -> str:

@@ -124,9 +124,11 @@ class HealthMonitor:
             for device in devices.values()
             if device.uuid not in resting
         }
-        begun = {device: probe.request() for device, probe in polled.items()}
+        requests = {
+            device: probe.request() for device, probe in polled.items()
+        }
         ends = time.monotonic() + smart.TIMEOUT
-        for device, number in begun.items():
+        for device, number in requests.items():
             probe, error = polled[device], ''
             try:
                 if not probe.wait(number, ends - time.monotonic()):

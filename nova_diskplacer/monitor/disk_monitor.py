@@ -363,9 +363,9 @@ def read_charged_seconds(hierarchy: cgroups.Hierarchy) -> dict[str, float]:
     """
     # the root has no io.stat before Linux 5.9
     text = sysfs.read_optional(hierarchy.path('', 'io.stat'))
-    found = {}
+    seconds = {}
     for line in text.splitlines():
         usage = _CHARGED.search(line)
         if usage:
-            found[line.split()[0]] = int(usage[1]) / 1e6
-    return found
+            seconds[line.split()[0]] = int(usage[1]) / 1e6
+    return seconds

@@ -57,21 +57,21 @@ class Counters:
 
 
 def read(
-    wanted: collections.abc.Container[str], path: str = DISKSTATS
+    keys: collections.abc.Container[str], path: str = DISKSTATS
 ) -> dict[str, Counters]:
     """Return the counters of devices; a missing device is left out.
 
     :param wanted: the devices, as ``major:minor`` or names.
     :raises OSError: the file cannot be read.
     """
-    found = {}
+    counters = {}
     with open(path, encoding='ascii', errors='replace') as stream:
         for line in stream:
             major, minor, name, *fields = line.split()
             for key in (f'{major}:{minor}', name):
-                if key in wanted:
-                    found[key] = _parse(fields)
-    return found
+                if key in keys:
+                    counters[key] = _parse(fields)
+    return counters
 
 
 def read_disks(
@@ -82,14 +82,16 @@ def read_disks(
     Those of an NVMe disk with native multipath are the sums of its paths:
     before Linux 6.4 the kernel counts nothing for the head.
     """
-    keys = {one.number: one.paths or (one.number,) for one in devices}
-    counted = read({key for some in keys.values() for key in some}, path)
-    found = {}
-    for number, some in keys.items():
-        present = [counted[key] for key in some if key in counted]
+    keys = {
+        device.number: device.paths or (device.number,) for device in devices
+    }
+    counted = read({key for paths in keys.values() for key in paths}, path)
+    counters = {}
+    for number, paths in keys.items():
+        present = [counted[key] for key in paths if key in counted]
         if present:
-            found[number] = functools.reduce(Counters.plus, present)
-    return found
+            counters[number] = functools.reduce(Counters.plus, present)
+    return counters
 
 
 def _parse(fields: list[str]) -> Counters:

@@ -80,7 +80,7 @@ def read(uri: str) -> dict[str, GuestCounters]:
     libvirt = libvirt_connection.import_libvirt()
     if libvirt is None:
         return {}
-    wanted = (
+    groups = (
         libvirt.VIR_DOMAIN_STATS_BLOCK
         | libvirt.VIR_DOMAIN_STATS_CPU_TOTAL
         | libvirt.VIR_DOMAIN_STATS_BALLOON
@@ -94,7 +94,7 @@ def read(uri: str) -> dict[str, GuestCounters]:
     with libvirt_connection.connect(uri, purpose) as connection:
         return {
             domain.UUIDString(): parse(stats)
-            for domain, stats in connection.getAllDomainStats(wanted, flags)
+            for domain, stats in connection.getAllDomainStats(groups, flags)
         }
 
 
@@ -114,16 +114,16 @@ def parse(stats: Stats) -> GuestCounters:
 
 
 def _disks(stats: Stats) -> dict[str, DiskCounters]:
-    found = {}
+    disks = {}
     for index in range(stats.get('block.count', 0)):
         path = stats.get(f'block.{index}.path')
         # a busy domain's disks have a path and no counters
         if path and f'block.{index}.rd.bytes' in stats:
-            found[path] = tuple(
+            disks[path] = tuple(
                 stats.get(f'block.{index}.{name}', 0)
                 for name in _DISK_COUNTERS
             )
-    return found
+    return disks
 
 
 def _used_memory(stats: Stats) -> int | None:

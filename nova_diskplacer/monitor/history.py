@@ -65,12 +65,12 @@ class History:
         rates = done[:, :2] / seconds
         busy = has_requests(done)
         active = before['active'] + busy
-        begun, busy_rates = before['active'][:, None] > 0, busy[:, None]
+        had_activity, busy_rates = before['active'][:, None] > 0, busy[:, None]
         error = rates - before['mean']
         mean = before['mean'] + (
             busy_rates * error / numpy.maximum(active, 1)[:, None]
         )
-        lower = ~begun | (rates < before['minimum'])
+        lower = ~had_activity | (rates < before['minimum'])
         self.table = types.PairTable(
             counters.pairs,
             counters=counters.values,
@@ -92,8 +92,10 @@ def has_requests(done: types.Integers) -> types.Booleans:
 
     What io.cost charges later than the requests does not count.
     """
-    found: types.Booleans = numpy.logical_or.reduce(done[:, :4] != 0, axis=1)
-    return found
+    requested: types.Booleans = numpy.logical_or.reduce(
+        done[:, :4] != 0, axis=1
+    )
+    return requested
 
 
 class FairShare:

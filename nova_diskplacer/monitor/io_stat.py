@@ -73,7 +73,11 @@ class CgroupReader:
 
         Cgroups that have gone are left out.
         """
-        present = {(one.key, one.cgroup) for one in consumers if one.cgroup}
+        present = {
+            (consumer.key, consumer.cgroup)
+            for consumer in consumers
+            if consumer.cgroup
+        }
         rows, errors = self._parse_files(present, devices)
         self._log.clear_except({key for key, _ in errors})
         for (key, cgroup), error in errors.items():
@@ -132,6 +136,6 @@ class CgroupReader:
                 if number in uuids:
                     # io.cost's charge is empty without io.cost
                     rows[key, uuids[number]] = [
-                        int(one or 0) for one in counters
+                        int(counter or 0) for counter in counters
                     ]
         return rows, errors

@@ -65,18 +65,20 @@ class Collector(registry.Collector):
     def _families(
         self, metrics: collections.abc.Iterable[metric.Metric], state: object
     ) -> collections.abc.Iterator[core.Metric]:
-        for one in metrics:
-            left_out = 'server' in one.labels and not self._of_servers
+        for figure in metrics:
+            left_out = 'server' in figure.labels and not self._of_servers
             if state is not None and not left_out:
-                yield _family(one, state)
+                yield _family(figure, state)
 
 
-def _family(one: metric.Metric, state: object) -> core.Metric:
+def _family(figure: metric.Metric, state: object) -> core.Metric:
     family = core.Metric(
-        f'diskplacer_{one.name}', one.text, one.kind, one.unit
+        f'diskplacer_{figure.name}', figure.text, figure.kind, figure.unit
     )
-    for labels, value in one.samples(state):
+    for labels, value in figure.samples(state):
         family.add_sample(
-            one.full_name, dict(zip(one.labels, labels, strict=True)), value
+            figure.full_name,
+            dict(zip(figure.labels, labels, strict=True)),
+            value,
         )
     return family

@@ -76,9 +76,12 @@ class Sampler:
         :param now: seconds of a monotonic clock, later than the last sample.
         :raises OSError: the kernel's statistics cannot be read.
         """
-        known = [(disk.uuid, disk.device, disk.health) for disk in disks]
-        if known != self._disks or self._intervals % _DEVICE_INTERVALS == 0:
-            self._disks = known
+        identities = [(disk.uuid, disk.device, disk.health) for disk in disks]
+        if (
+            identities != self._disks
+            or self._intervals % _DEVICE_INTERVALS == 0
+        ):
+            self._disks = identities
             self._devices, self._unwatched = find_devices(disks)
         # cgroups that match patterns come and go at any time
         if servers != self._servers or self._patterns:
@@ -122,7 +125,7 @@ def find_devices(
 
     Both are by the disk's UUID.
     """
-    found, missing = {}, {}
+    devices, missing = {}, {}
     for disk in disks:
         if disk.health in discover.UNAVAILABLE and not disk.device:
             missing[disk.uuid] = f'the disk is {disk.health}'
@@ -136,7 +139,7 @@ def find_devices(
         major, minor = map(int, number.split(':'))
         block = sysfs.find_by_number(os.makedev(major, minor), sys)
         paths = sysfs.nvme_paths(sysfs.device_path(name, sys))
-        found[disk.uuid] = Device(
+        devices[disk.uuid] = Device(
             disk.uuid,
             name,
             number,
@@ -144,4 +147,4 @@ def find_devices(
             disk.mbps,
             tuple(map(os.path.basename, paths)),
         )
-    return found, missing
+    return devices, missing

@@ -183,7 +183,11 @@ class SeekDetector:
     ) -> '_Trace':
         """Trace until the result is conclusive, or for the maximum time."""
         _check_pid_namespace()
-        keys = {f'/{one.cgroup}': one.key for one in consumers if one.cgroup}
+        keys = {
+            f'/{consumer.cgroup}': consumer.key
+            for consumer in consumers
+            if consumer.cgroup
+        }
         trace = _Trace(due, keys)
         if not trace.devices:
             return trace
@@ -199,10 +203,12 @@ class SeekDetector:
     def _inconclusive(self, trace: '_Trace') -> bool:
         """Return whether a longer trace may change the seekers."""
         for uuid in trace.uuids:
-            found = classify(trace.patterns(uuid))
-            known = {key for key, disk in self._seen if disk == uuid}
-            seeking = {key for key, seeks in found.items() if seeks}
-            if known - found.keys() or seeking - known:
+            seeks_by_consumer = classify(trace.patterns(uuid))
+            seen = {key for key, disk in self._seen if disk == uuid}
+            seeking = {
+                key for key, seeks in seeks_by_consumer.items() if seeks
+            }
+            if seen - seeks_by_consumer.keys() or seeking - seen:
                 return True
         return False
 
@@ -306,7 +312,7 @@ class _Trace:
         Writeback by the kernel counts as a server's only if no other server
         uses the logical volume.
         """
-        found: dict[str, AccessPattern] = collections.defaultdict(
+        by_owner: dict[str, AccessPattern] = collections.defaultdict(
             AccessPattern
         )
         for device, is_volume in self._devices.get(uuid, {}).items():
@@ -317,11 +323,11 @@ class _Trace:
                 by_key[key] = (offsets + rest[0], lengths + rest[1])
             for owner, (offsets, lengths) in by_key.items():
                 if owner is not None:
-                    found[owner] += pattern(
+                    by_owner[owner] += pattern(
                         numpy.array(offsets, numpy.int64),
                         numpy.array(lengths, numpy.int64),
                     )
-        return dict(found)
+        return dict(by_owner)
 
 
 def pattern(offsets: types.Integers, lengths: types.Integers) -> AccessPattern:
@@ -347,16 +353,16 @@ def classify(
     and at least half the mean number of extents. A consumer with too few
     offsets is left out.
     """
-    mean = sum(one.extents for one in patterns.values()) / max(
+    mean = sum(access.extents for access in patterns.values()) / max(
         1, len(patterns)
     )
-    found = {}
-    for key, one in patterns.items():
+    seeking = {}
+    for key, access in patterns.items():
         seeks = (
-            one.extents > one.offsets / 2
-            and one.length < one.extents * _SHORT_EXTENT
-            and one.extents >= mean / 2
+            access.extents > access.offsets / 2
+            and access.length < access.extents * _SHORT_EXTENT
+            and access.extents >= mean / 2
         )
-        if one.offsets >= (_MIN_EXCESSIVE if seeks else _MIN_CLASSIFIED):
-            found[key] = seeks
-    return found
+        if access.offsets >= (_MIN_EXCESSIVE if seeks else _MIN_CLASSIFIED):
+            seeking[key] = seeks
+    return seeking

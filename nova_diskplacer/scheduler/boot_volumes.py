@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 
 def fitting(
-    wanted: flavor.VDiskRequest,
+    request: flavor.VDiskRequest,
     volumes: collections.abc.Iterable[disk_request.BootVolume],
 ) -> int:
     """Return the number of volumes that are vdisks of a flavor.
@@ -33,12 +33,12 @@ def fitting(
     A volume that exists names neither its type nor whether it is bootable.
     """
     return sum(
-        wanted.is_vdisk(volume.size_gb, volume.volume_type, volume.bootable)
+        request.is_vdisk(volume.size_gb, volume.volume_type, volume.bootable)
         for volume in volumes
     )
 
 
-def allow(spec: typing.Any, wanted: flavor.VDiskRequest) -> bool:
+def allow(spec: typing.Any, request: flavor.VDiskRequest) -> bool:
     """Return whether a server may claim disks for the volumes that it brings.
 
     ``[diskplacer_scheduler] blank_volumes`` decides.
@@ -50,18 +50,18 @@ def allow(spec: typing.Any, wanted: flavor.VDiskRequest) -> bool:
     volumes = disk_request.volumes_of(spec).at_boot
     if volumes is None:
         return True
-    found = fitting(wanted, volumes)
-    if found >= wanted.vdisks:
+    number = fitting(request, volumes)
+    if number >= request.vdisks:
         return True
     LOG.warning(
         'Server %s brings %d volumes of %d GiB, and its flavor %s has %d '
         'vdisks of this size: %s. Add the filter of nova_diskplacer.api to '
         'api-paste.ini of nova-api to have them added.',
         spec.instance_uuid,
-        found,
-        wanted.vdisk_gb,
+        number,
+        request.vdisk_gb,
         spec.flavor.name,
-        wanted.vdisks,
+        request.vdisks,
         'no host is valid'
         if treatment == 'require'
         else 'some of what it claims will not be used',

@@ -290,10 +290,10 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
     __slots__ = ('_host', 'host_index', 'run', 'without_disks')
 
     def __init__(self, host: typing.Any, run: FilterRun, index: int) -> None:
-        found = host.allocation_candidates
-        if type(found) is DiskCandidates:
-            found = found.without_disks
-        self.without_disks: collections.abc.Sequence[Candidate] = found
+        before = host.allocation_candidates
+        if type(before) is DiskCandidates:
+            before = before.without_disks
+        self.without_disks: collections.abc.Sequence[Candidate] = before
         self._host = host
         self.run = run
         self.host_index = index
@@ -339,5 +339,5 @@ def run_of(hosts: list[typing.Any]) -> FilterRun | None:
 
     None if the request asks for no vdisks.
     """
-    found = hosts[0].allocation_candidates
-    return found.run if type(found) is DiskCandidates else None
+    first = hosts[0].allocation_candidates
+    return first.run if type(first) is DiskCandidates else None

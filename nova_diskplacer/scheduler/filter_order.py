@@ -27,9 +27,9 @@ NUMA = 'NUMATopologyFilter'
 @functools.cache
 def check() -> None:
     """Warn once if DiskPlacementFilter is missing or not last."""
-    found = problem(conf.CONF.filter_scheduler.enabled_filters)
-    if found:
-        LOG.warning('%s', found)
+    text = problem(conf.CONF.filter_scheduler.enabled_filters)
+    if text:
+        LOG.warning('%s', text)
 
 
 def problem(enabled: list[str]) -> str | None:

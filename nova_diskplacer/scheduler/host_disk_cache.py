@@ -313,15 +313,15 @@ class HostDiskCache:
                 self._mark_outdated(row)
                 return
             for column, disk in enumerate(self._disks[row]):
-                known = capacities.get(disk)
-                if known is None:
+                capacity = capacities.get(disk)
+                if capacity is None:
                     continue
                 total = host[_INDEX['total_gb'], column]
                 for name, value in (
-                    ('reserved_gb', total - known.capacity_gb),
-                    ('used_gb', known.used_gb),
-                    ('total_mbps', known.capacity_mbps),
-                    ('used_mbps', known.used_mbps),
+                    ('reserved_gb', total - capacity.capacity_gb),
+                    ('used_gb', capacity.used_gb),
+                    ('total_mbps', capacity.capacity_mbps),
+                    ('used_mbps', capacity.used_mbps),
                 ):
                     if host[_INDEX[name], column] != value:
                         host[_INDEX[name], column] = value
@@ -340,14 +340,14 @@ class HostDiskCache:
             self._mark_outdated(row)
             host, until = self._figures[:, row], self._pending_until[row]
             for column in np.flatnonzero(counts[: len(until)]):
-                for unit, each in zip(
+                for unit, amount in zip(
                     _UNITS, (vdisk_gb, vdisk_mbps, 1), strict=True
                 ):
                     used = host[_INDEX[f'used_{unit}'], column]
                     pending = _INDEX[f'pending_{unit}'], column
                     if until[column] > now:
                         used = max(used, host[pending])
-                    host[pending] = used + counts[column] * each
+                    host[pending] = used + counts[column] * amount
                 until[column] = self._any_pending_until = (
                     now + pending_claims.SECONDS
                 )

@@ -130,7 +130,7 @@ def add_pending(host: typing.Any, fitted: typing.Any) -> _Pending:
     """Count a fitted instance topology as used on a host."""
     # Nova sets ``updated`` to its own time when it has claimed
     updated = next(
-        (one.updated for one in _pending_on(host) if one.host is host),
+        (claim.updated for claim in _pending_on(host) if claim.host is host),
         host.updated,
     )
     pending = _Pending(host, host.num_instances, updated, fitted)
@@ -167,7 +167,9 @@ def pending_topology(host: typing.Any) -> typing.Any:
 
 
 def _pending_on(host: typing.Any) -> list[_Pending]:
-    return [one for one in _PENDING.items() if one.host.uuid == host.uuid]
+    return [
+        claim for claim in _PENDING.items() if claim.host.uuid == host.uuid
+    ]
 
 
 def ids(topology: typing.Any) -> Cells:
@@ -286,10 +288,12 @@ class VCPUPlacement:
         requests = spec.pci_requests and spec.pci_requests.requests
         provider_mapping = None
         if requests:
-            found = host.allocation_candidates
+            host_candidates = host.allocation_candidates
             # an item of DiskCandidates would choose disks
-            found = getattr(found, 'without_disks', found)
-            provider_mapping = found[0]['mappings']
+            host_candidates = getattr(
+                host_candidates, 'without_disks', host_candidates
+            )
+            provider_mapping = host_candidates[0]['mappings']
         return hardware.numa_fit_instance_to_host(
             topology,
             self._topology(),
@@ -319,22 +323,22 @@ class VCPUPlacement:
         physnets = {
             cell.id: _physnets(cell) for cell in host.numa_topology.cells
         }
-        wanted = set()
+        networks = set()
         tunneled = False
         if 'network_metadata' in limits:
-            wanted |= limits.network_metadata.physnets
+            networks |= limits.network_metadata.physnets
             tunneled = limits.network_metadata.tunneled
         for cell in cells:
             elsewhere = (physnets[c] for c in physnets if c != cell)
             own = physnets[cell].difference(*elsewhere)
             if not own:
                 return None
-            wanted.add(min(own))
+            networks.add(min(own))
         return objects.NUMATopologyLimits(
             cpu_allocation_ratio=limits.cpu_allocation_ratio,
             ram_allocation_ratio=limits.ram_allocation_ratio,
             network_metadata=objects.NetworkMetadata(
-                physnets=wanted, tunneled=tunneled
+                physnets=networks, tunneled=tunneled
             ),
         )
 

@@ -51,8 +51,8 @@ class ExpiringSet(typing.Generic[T]):
         now = self._clock()
         with self._lock:
             self._expiry = {
-                known: expiry
-                for known, expiry in self._expiry.items()
+                tracked: expiry
+                for tracked, expiry in self._expiry.items()
                 if expiry > now
             }
             self._expiry[item] = now + SECONDS

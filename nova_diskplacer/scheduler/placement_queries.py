@@ -62,12 +62,12 @@ def claims_on(disk: str) -> dict[str, int] | None:
 
     None if the query fails.
     """
-    found = _query(lambda: _PLACEMENT.provider_allocations(disk))
-    if found is None:
+    claims = _query(lambda: _PLACEMENT.provider_allocations(disk))
+    if claims is None:
         return None
     return {
         consumer: claim.get(placement_client.GB, 0)
-        for consumer, claim in found.items()
+        for consumer, claim in claims.items()
     }
 
 
@@ -84,8 +84,8 @@ def compute_nodes_with_room(request: flavor.VDiskRequest) -> set[str]:
     required = [] if any_medium else [traits.MEDIA[request.media]]
     if request.legs > 1:
         required.append(traits.LVM)
-    found = _query(lambda: _PLACEMENT.disks_with_room(resources, *required))
-    disks = collections.Counter(disk.root for disk in found or ())
+    answer = _query(lambda: _PLACEMENT.disks_with_room(resources, *required))
+    disks = collections.Counter(disk.root for disk in answer or ())
     least = 1
     if plugins.load(request.placed_by).spreads:
         per_disk = min(request.vdisks_per_disk, request.vdisks)

@@ -270,9 +270,9 @@ class DiskPlan:
             for column, disk in enumerate(disks):
                 at = row, column
                 gb, mbps = own_gb[disk], own_mbps[disk]
-                held = self._held_gb(disk, gb, int(free.reserved_gb[at]))
+                held_gb = self._held_gb(disk, gb, int(free.reserved_gb[at]))
                 bound[at] = on_disk[disk]
-                lacking[at] = gb > held and gb - held > free_gb[at]
+                lacking[at] = gb > held_gb and gb - held_gb > free_gb[at]
                 lacking[at] |= mbps > 0 and mbps > free_mbps[at]
                 free_gb[at] -= gb
                 free_mbps[at] -= mbps
@@ -316,21 +316,23 @@ class DiskPlan:
         """
         request = self.request
         own = [vdisk for vdisk in self.own_vdisks if vdisk.disk in disks]
-        found: collections.Counter[str] = collections.Counter()
+        mbps: collections.Counter[str] = collections.Counter()
         if not request.widest_disks:
             for vdisk in self._vdisks_of_flavor(own):
-                found[vdisk.disk] += request.piece_mbps
-            return found
+                mbps[vdisk.disk] += request.piece_mbps
+            return mbps
         whole = collections.Counter[str]()
         for vdisk in own:
             whole[vdisk.volume_id] += vdisk.size_gb
         usual = request.leg_gb * request.legs
-        of_flavor = sorted(whole, key=lambda one: (whole[one] != usual, one))
+        of_flavor = sorted(
+            whole, key=lambda uuid: (whole[uuid] != usual, uuid)
+        )
         for vdisk in own:
             if vdisk.volume_id in of_flavor[: request.vdisks]:
                 total = request.vdisk_mbps * vdisk.size_gb
-                found[vdisk.disk] += -(-total // whole[vdisk.volume_id])
-        return found
+                mbps[vdisk.disk] += -(-total // whole[vdisk.volume_id])
+        return mbps
 
     def _vdisks_of_flavor(self, own: list[BoundVDisk]) -> list[BoundVDisk]:
         """Return those bound vdisks of a host that claim the flavor's MB/s.

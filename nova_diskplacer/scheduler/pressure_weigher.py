@@ -54,7 +54,7 @@ class DiskPressureWeigher(weigher.DiskWeigherBase):
             return None
         cache = report_listener.get_cache()
         rows = cache.rows(host.uuid for host in hosts)
-        known = rows >= 0
+        fresh = rows >= 0
         shares = np.zeros(len(hosts))
-        shares[known] = cache.pressure(rows[known])
+        shares[fresh] = cache.pressure(rows[fresh])
         return shares

@@ -143,8 +143,8 @@ def describe(plan: DiskPlan, free: FreeCapacity, reason: Reason) -> str:
     if request.legs > 1:
         usable = usable & free.can_stripe
     if reason == Reason.CACHE_MODE:
-        found = free.cache_mode[0] or 'unknown'
-        figures = f'{found}, not {request.cache_mode}'
+        cache_mode = free.cache_mode[0] or 'unknown'
+        figures = f'{cache_mode}, not {request.cache_mode}'
     elif reason == Reason.DISKS:
         figures = f'{int(usable.sum())} disks that may be used'
     elif reason == Reason.GB:

@@ -174,8 +174,8 @@ def read_volumes(context: typing.Any, server_id: str) -> ServerVolumes:
     if not any(bdm.get('volume_id') for bdm in bdms):
         # blank volumes only: skip making objects, the slowest part
         return ServerVolumes((), at_boot)
-    found = objects.BlockDeviceMappingList.obj_from_primitive(primitive)
-    return ServerVolumes(_attached(found), at_boot)
+    mappings = objects.BlockDeviceMappingList.obj_from_primitive(primitive)
+    return ServerVolumes(_attached(mappings), at_boot)
 
 
 def _attached(
@@ -247,14 +247,16 @@ def for_request(
     allowed, vdisks = hosts_and_vdisks(hosts, spec, cache)
     reported = {vdisk.volume_id for vdisk in vdisks}
     unreported = sum(
-        one.volume_id not in reported and _may_be_vdisk(one, request)
-        for one in attached_to(spec)
+        volume.volume_id not in reported and _may_be_vdisk(volume, request)
+        for volume in attached_to(spec)
     )
     server = spec.instance_uuid
     # Cinder may have left the copy of a volume without its server
     bound = {v.volume_id for v in vdisks if v.server_id == server}
     own = [v for v in vdisks if v.volume_id in bound]
-    roots = {one.volume_id for one in attached_to(spec) if one.is_root}
+    roots = {
+        volume.volume_id for volume in attached_to(spec) if volume.is_root
+    }
     others = tuple(
         v
         for v in vdisks
@@ -329,14 +331,14 @@ def _reserved_for_others(
     A disk is missing if Placement does not tell who claims it. One query for
     each disk, and only for a server that comes back to its vdisks.
     """
-    found = {}
+    reserved = {}
     for provider, disk in {(vdisk.provider, vdisk.disk) for vdisk in own}:
         claims = placement_queries.claims_on(disk)
         if claims is not None:
             taken = cache.taken_gb(provider, disk)
             taken.pop(server, None)
-            found[disk] = claimed_space.reserved_of(taken, claims)
-    return found
+            reserved[disk] = claimed_space.reserved_of(taken, claims)
+    return reserved
 
 
 def choose(
@@ -351,9 +353,11 @@ def choose(
     """
     state = state_of(spec)
     if state.choice is not None and state.choice[0] == plan:
-        _, known, before = state.choice
-        at = np.full(max(known.max(initial=0), rows.max(initial=0)) + 1, -1)
-        at[known] = np.arange(len(known))
+        _, chosen_rows, before = state.choice
+        at = np.full(
+            max(chosen_rows.max(initial=0), rows.max(initial=0)) + 1, -1
+        )
+        at[chosen_rows] = np.arange(len(chosen_rows))
         at = at[rows]
         if (at >= 0).all():
             return Choice(
@@ -418,16 +422,16 @@ def _locate(
         reported.setdefault(vdisk.volume_id, []).append(vdisk)
     names, vdisks = set(), []
     for volume_id, name, *_ in volumes:
-        found = reported.get(volume_id, [])
-        connected = [vdisk for vdisk in found if vdisk.host == name]
+        copies = reported.get(volume_id, [])
+        connected = [vdisk for vdisk in copies if vdisk.host == name]
         if connected:
             vdisks += connected
         elif name and (
-            not found
+            not copies
             or cache.knows(name)
             or any(host.host == name for host in hosts)
         ):
             names.add(name)
         else:
-            vdisks += found
+            vdisks += copies
     return names, vdisks

@@ -50,16 +50,16 @@ def order(hosts: Hosts, seed: str) -> Hosts:
 
 def unique(hosts: collections.abc.Iterable[typing.Any]) -> Hosts:
     """Return a request's hosts without repetitions, in the same order."""
-    found = list(hosts)
-    if len(found) > MAX_REPEATED:
-        return found
-    return list({id(host): host for host in found}.values())
+    listed = list(hosts)
+    if len(listed) > MAX_REPEATED:
+        return listed
+    return list({id(host): host for host in listed}.values())
 
 
 def repetitions(hosts: Hosts) -> base.Ints:
     """Return how often each host of a list occurs before in it, (H,)."""
     ids = [id(host) for host in hosts]
-    return np.array([ids[:at].count(one) for at, one in enumerate(ids)])
+    return np.array([ids[:at].count(number) for at, number in enumerate(ids)])
 
 
 def disk_order(usable: base.Bools, block: int, seed: str) -> base.Ints:

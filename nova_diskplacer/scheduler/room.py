@@ -58,11 +58,11 @@ class DiskRoomFilter(filters.BaseHostFilter):
             hosts, spec_obj, request, cache
         )
         rows = cache.rows(host.uuid for host in allowed)
-        known = np.flatnonzero(rows >= 0)
-        rows = rows[known]
+        fresh = np.flatnonzero(rows >= 0)
+        rows = rows[fresh]
         free = cache.free_capacity(rows)
         fits = disk_request.choose(spec_obj, plan, rows, free).fits
-        passed = [allowed[index] for index in known[fits].tolist()]
+        passed = [allowed[index] for index in fresh[fits].tolist()]
         if not passed:
             return hosts
         decision_log.log_rejections(

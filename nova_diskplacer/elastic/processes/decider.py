@@ -81,7 +81,7 @@ class WidthDecider:
         self._found: discovery.VDisks = {}
         self._before: tuple[float, types.Sample] | None = None
         # the move that was asked for last, and when
-        self._asked: tuple[moves.Move | None, float] = None, 0.0
+        self._requested: tuple[moves.Move | None, float] = None, 0.0
 
     def run(self, sample: types.Sample) -> None:
         """Decide after one more sample.
@@ -130,7 +130,7 @@ class WidthDecider:
     def _host(self, sample: types.Sample) -> inputs.Host:
         free_gb = self._free_gb()
         return inputs.Host(
-            {uuid: found.vdisk for uuid, found in self._found.items()},
+            {uuid: elastic.vdisk for uuid, elastic in self._found.items()},
             {
                 disk.uuid: inputs.Disk(
                     disk.medium, disk.mbps, free_gb.get(disk.uuid, 0)
@@ -155,7 +155,7 @@ class WidthDecider:
         vdisk = host.vdisks.get(move.vdisk)
         step = self._step(host)
         mine = _of(progress, step)
-        begun = vdisk and vdisk.location != move.old
+        is_begun = vdisk and vdisk.location != move.old
         if vdisk is None:
             self._finish(move, 'the vdisk is gone', now)
         elif vdisk.location == move.new:
@@ -164,7 +164,7 @@ class WidthDecider:
             self._finish(move, 'something else has moved it', now)
         elif mine and mine.state == progress_.FAILED:
             self._finish(move, mine.reason, now)
-        elif overrides.forbid(move.vdisk) or not (begun or mine):
+        elif overrides.forbid(move.vdisk) or not (is_begun or mine):
             # nothing is begun, and what was decided may no longer hold
             self._state = policy.withdraw(self._state)
 
@@ -183,7 +183,7 @@ class WidthDecider:
         else:
             LOG.info('Vdisk %s has %d disks now.', move.vdisk, move.width)
         self._state = policy.finish(self._state, refusal, now, self._settings)
-        self._asked = None, 0.0
+        self._requested = None, 0.0
         self._store.save(
             'vdisks',
             {
@@ -194,9 +194,9 @@ class WidthDecider:
 
     def _ask(self, move: moves.Move, wall: float) -> None:
         """Ask for a move, which is a new one if it differs from the last."""
-        last, asked = self._asked
+        last, last_time = self._requested
         if last and (last.vdisk, last.path) == (move.vdisk, move.path):
-            wall = asked
+            wall = last_time
         else:
             LOG.info(
                 'Vdisk %s is to have %d disks: %s',
@@ -204,7 +204,7 @@ class WidthDecider:
                 move.width,
                 move.why,
             )
-        self._asked = move, wall
+        self._requested = move, wall
 
     def _step(self, host: inputs.Host) -> elastic_status.WantedStep | None:
         """Return the step of the move under way that is next, if any."""
@@ -219,7 +219,7 @@ class WidthDecider:
             old=vdisk.location,
             location=location,
             size_bytes=len(step.legs) * vdisk.leg_gb * GIB,
-            asked=self._asked[1],
+            asked=self._requested[1],
         )
 
     def _load(self) -> dict[str, verdicts.VDiskState]:

@@ -68,7 +68,7 @@ class Mover(Protocol):
 class Executor:
     """Moves legs of vdisks, one step at a time, as the agent decides.
 
-    :param wanted: returns the step that the agent wants, None without one.
+    :param wanted_step: returns the step that the agent wants, if any.
     :param copy_share: ``[diskplacer_elastic] copy_share``.
     """
 
@@ -76,14 +76,16 @@ class Executor:
         self,
         disk_root: str,
         mover: Mover,
-        wanted: collections.abc.Callable[[], elastic_status.WantedStep | None],
+        wanted_step: collections.abc.Callable[
+            [], elastic_status.WantedStep | None
+        ],
         stopped: threading.Event,
         copy_share: float,
     ) -> None:
         self._percent = max(1, round(100 * copy_share))
         self._disk_root = disk_root
         self._mover = mover
-        self._wanted = wanted
+        self._wanted_step = wanted_step
         self._stopped = stopped
         self._last = progress_.read(disk_root)
         self._written = -_IDLE_PAUSE
@@ -121,7 +123,7 @@ class Executor:
 
         :raises DiskPlacerError: there is no agent, or the step was not begun.
         """
-        step = self._wanted()
+        step = self._wanted_step()
         last = self._last
         if step is None or (last and last.has_ended and last.is_of(step)):
             self._say_idle()

@@ -47,12 +47,12 @@ def path(state_dir: str) -> str:
     return os.path.join(state_dir, 'elastic.sock')
 
 
-def serve(state_dir: str, wanted: WantedStep) -> socketserver.BaseServer:
+def serve(state_dir: str, wanted_step: WantedStep) -> socketserver.BaseServer:
     """Serve the wanted step in threads.
 
     :raises AgentError: the socket cannot be created.
     """
-    return agent_socket.serve(path(state_dir), lambda: _to_json(wanted()))
+    return agent_socket.serve(path(state_dir), lambda: _to_json(wanted_step()))
 
 
 def fetch(
@@ -73,16 +73,16 @@ def fetch(
         step = answer['step']
         if step is None:
             return None
-        known = {name: step[name] for name in _FIELDS}
-        wanted: elastic_status.WantedStep = json_fields.typed(
-            elastic_status.WantedStep, known
+        fields = {name: step[name] for name in _FIELDS}
+        wanted_step: elastic_status.WantedStep = json_fields.typed(
+            elastic_status.WantedStep, fields
         )
     except (KeyError, TypeError, ValueError) as error:
         raise exception.AgentError(
             f'the step at {address} has an unknown format ({error}): upgrade '
             'the older one of diskplacer-agent and "elastic run"'
         ) from error
-    return wanted
+    return wanted_step
 
 
 def _to_json(step: elastic_status.WantedStep | None) -> str:
