@@ -67,6 +67,7 @@ class UnitTest(testtools.TestCase):
             system_metadata={},
         )
         self.cloud.servers[self.instance.uuid] = {
+            'id': self.instance.uuid,
             'tenant_id': self.instance.project_id,
             'flavor': {'extra_specs': SPECS},
         }
