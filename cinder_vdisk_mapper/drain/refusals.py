@@ -12,7 +12,8 @@
 
 """The reasons for which the vdisk of a volume stays where it is.
 
-A pure function over facts; the planner adds those of room and mapping.
+A pure function over facts that the survey has read. ``drain.plan`` adds the
+reasons of space and mapping.
 """
 
 import dataclasses

@@ -26,9 +26,9 @@ from hypothesis import strategies as st
 
 from cinder_vdisk_mapper.moves import vdisk_steps
 from nova_diskplacer import exception
-from tests.unit.cinder_vdisk_mapper.drain import world as worlds
-from tests.unit.cinder_vdisk_mapper.drain.world import A
-from tests.unit.cinder_vdisk_mapper.drain.world import B
+from tests.unit.cinder_vdisk_mapper.moves import world as worlds
+from tests.unit.cinder_vdisk_mapper.moves.world import A
+from tests.unit.cinder_vdisk_mapper.moves.world import B
 
 # Schedules of each test; many thousands before a release.
 SCHEDULES = int(os.environ.get('DRAIN_SCHEDULES', '300'))
