@@ -10,7 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Reads the facts of the map from Placement, Cinder and Nova.
+"""Reads the facts of the map from Placement, Cinder and Nova's REST APIs.
+
+Also reads flavors, and writes the extra specs of profiles to them.
 
 What no API tells: the pressure on a disk, whether an agent is alive, vdisks
 that are no volumes of Cinder (leftovers, snapshots), and for which server a

@@ -29,7 +29,8 @@ from nova_diskplacer.client import vdisk_map
 #: Columns and rows.
 Table = tuple[tuple[str, ...], list[tuple[typing.Any, ...]]]
 
-# Characters of the columns of the short table, which make 100 with borders.
+# Characters of the columns of the short table. Borders and spaces add 3 for
+# each column and 1, which makes 100.
 _WIDTHS = {'Host': 15, 'Server': 20, 'VDisks': 35, 'GiB': 5, 'Status': 9}
 
 # Kinds of findings that give a map its exit status. Unhealthy disks are no

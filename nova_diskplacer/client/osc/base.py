@@ -86,6 +86,15 @@ def column(cell: typing.Any) -> typing.Any:
     return _Column(cell) if isinstance(cell, views.Cell) else cell
 
 
+def add_host(parser: argparse.ArgumentParser) -> None:
+    """Add the option that selects a compute node."""
+    parser.add_argument(
+        '--host',
+        metavar='HOST',
+        help='only this compute node, with or without its domain',
+    )
+
+
 def add_profile_dirs(parser: argparse.ArgumentParser) -> None:
     """Add the option for directories with an operator's profiles."""
     parser.add_argument(

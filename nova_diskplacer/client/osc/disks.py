@@ -10,179 +10,25 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""openstack vdisk list, check, capacity, disk list and disk show."""
+"""openstack vdisk disk list and disk show."""
 
 import argparse
-import datetime
-import logging
 import typing
 
-from nova_diskplacer import exception
-from nova_diskplacer import exit_status
-from nova_diskplacer.client import capacity
 from nova_diskplacer.client import cloud
 from nova_diskplacer.client import disk_views
-from nova_diskplacer.client import flavors
-from nova_diskplacer.client import fleet
-from nova_diskplacer.client import fleet_metrics
 from nova_diskplacer.client import placement_disks
-from nova_diskplacer.client import vdisk_map
-from nova_diskplacer.client import views
 from nova_diskplacer.client.osc import base
-from nova_diskplacer.placement import client as placement_client
-from nova_diskplacer.profiles import advice
-from nova_diskplacer.profiles import catalogue
-
-LOG = logging.getLogger(__name__)
 
 _Parser = argparse.ArgumentParser
 _Table = tuple[tuple[str, ...], list[tuple[typing.Any, ...]]]
-
-
-class List(base.Lister):
-    """List the vdisks of servers and the disks that they are on.
-
-    The exit status is 3 if space is claimed for long without vdisks.
-    """
-
-    def add_arguments(self, parser: _Parser) -> None:
-        parser.add_argument(
-            '--server',
-            metavar='SERVER',
-            help='only this server, by name or ID',
-        )
-        _add_host(parser)
-        parser.add_argument(
-            '--status', choices=vdisk_map.STATUSES, help='only these vdisks'
-        )
-        parser.add_argument(
-            '--long',
-            action='store_true',
-            help='show a row for each vdisk, with all UUIDs',
-        )
-        views.add_options(parser)
-
-    def take_action(self, args: argparse.Namespace) -> _Table:
-        facts = cloud.read(self.connection, args.host)
-        rows, findings = views.make_map(facts, args, args.status)
-        self.status = views.status_of(findings)
-        for line in views.finding_lines(findings):
-            LOG.warning('%s', line)
-        names, cells = views.table(facts, rows, args.long)
-        return names, [tuple(map(base.column, row)) for row in cells]
-
-
-class Check(base.Lister):
-    """Find what is wrong with disks, vdisks, claims and flavors.
-
-    The exit status is 3 if something is.
-    """
-
-    def add_arguments(self, parser: _Parser) -> None:
-        _add_host(parser)
-        views.add_pending(parser)
-        base.add_profile_dirs(parser)
-
-    def take_action(self, args: argparse.Namespace) -> _Table:
-        facts = cloud.read(self.connection, args.host)
-        findings = vdisk_map.findings(
-            facts,
-            vdisk_map.entries(facts),
-            datetime.datetime.now(datetime.UTC),
-            args.pending,
-        )
-        profiles = base.load_profiles(args)
-        for named in cloud.read_flavors(self.connection):
-            for problem in advice.check(named.flavor, profiles):
-                findings.append(
-                    vdisk_map.Finding('flavor', '', named.name, problem.text)
-                )
-        self.status = exit_status.of(findings)
-        return ('Kind', 'Host', 'Subject', 'Finding'), [
-            (finding.kind, finding.host, finding.subject, finding.text)
-            for finding in findings
-        ]
-
-
-class Capacity(base.Lister):
-    """Show how many more servers find disks.
-
-    With --flavor, each host is shown, those with the least space first.
-    Without, all hosts and each aggregate are shown with every flavor that has
-    vdisks: the share of the space that servers claim, the largest vdisk that
-    fits a disk, how many servers fit and on how many hosts, and the free GiB
-    that none of them can use. Only disks are counted.
-    """
-
-    def add_arguments(self, parser: _Parser) -> None:
-        parser.add_argument(
-            '--flavor',
-            metavar='FLAVOR',
-            help='only this flavor with vdisks, by name or ID',
-        )
-        parser.add_argument(
-            '--metrics',
-            metavar='FILE',
-            help='write the figures of all hosts and aggregates to FILE, too, '
-            'for the textfile collector of node_exporter; not with --flavor',
-        )
-        _add_host(parser)
-        base.add_profile_dirs(parser)
-
-    def take_action(self, args: argparse.Namespace) -> _Table:
-        profiles = base.load_profiles(args)
-        client = cloud.placement(self.connection)
-        if not args.flavor:
-            return self._fleet(args, client, profiles)
-        if args.metrics:
-            raise exception.DiskPlacerError(
-                '--metrics: is for all flavors, not with --flavor'
-            )
-        (named,) = cloud.read_flavors(self.connection, [args.flavor])
-        request = flavors.request_of(
-            named.name, named.flavor.extra_specs, profiles
-        )
-        disks = placement_disks.read_room(
-            client, placement_disks.choose(client, args.host)
-        )
-        hosts = capacity.capacities(disks, request)
-        return ('Host', 'Disks', 'VDisks', 'Servers', 'Limit'), [
-            (host.host, host.disks, host.slots, host.servers, host.limit)
-            for host in sorted(hosts, key=lambda host: host.servers)
-        ]
-
-    def _fleet(
-        self,
-        args: argparse.Namespace,
-        client: placement_client.PlacementClient,
-        profiles: catalogue.Catalogue,
-    ) -> _Table:
-        requests = flavors.requests_of(
-            (named.flavor for named in cloud.read_flavors(self.connection)),
-            profiles,
-        )
-        disks = placement_disks.read_space(
-            client, placement_disks.choose(client, args.host)
-        )
-        groups = fleet.of_aggregates(
-            disks, cloud.read_aggregates(self.connection)
-        )
-        spaces = {name: fleet.space(disks) for name, disks in groups.items()}
-        rooms = {
-            (name, flavor): fleet.room(disks, request)
-            for name, disks in groups.items()
-            for flavor, request in requests.items()
-        }
-        if args.metrics:
-            fleet_metrics.write(args.metrics, spaces, rooms)
-        return disk_views.fleet_table(spaces, rooms)
 
 
 class ListDisks(base.Lister):
     """List the disks of all hosts, their health and their space."""
 
     def add_arguments(self, parser: _Parser) -> None:
-        _add_host(parser)
+        base.add_host(parser)
         parser.add_argument(
             '--long', action='store_true', help='show all UUIDs'
         )
@@ -209,11 +55,3 @@ class ShowDisk(base.ShowOne):
         facts = cloud.read(self.connection, disk=args.disk)
         (disk,) = facts.disks.values()
         return disk_views.disk_fields(facts, disk)
-
-
-def _add_host(parser: _Parser) -> None:
-    parser.add_argument(
-        '--host',
-        metavar='HOST',
-        help='only this compute node, with or without its domain',
-    )

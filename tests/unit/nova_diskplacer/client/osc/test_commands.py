@@ -34,6 +34,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.client.osc import disks
 from nova_diskplacer.client.osc import plugin
 from nova_diskplacer.client.osc import profiles
+from nova_diskplacer.client.osc import vdisks
 
 PLACEMENT = 'http://placement.test'
 NOVA = 'http://nova.test/v2.1'
@@ -245,7 +246,7 @@ class CommandTestCase(base.BaseTestCase):
 
 class MapTest(CommandTestCase):
     def test_names(self):
-        status, rows = self.json(disks.List)
+        status, rows = self.json(vdisks.ListVDisks)
         fields = {'snapshot': None, 'gib': 10, 'claimed_disk': HDD}
         self.assertEqual(
             [
@@ -277,7 +278,7 @@ class MapTest(CommandTestCase):
         # half of the claim has been without a vdisk for an hour
         self.assertEqual(3, status)
         self.assertIn('10 GiB are claimed and have no vdisk', self.log.output)
-        self.assertEqual(0, self.run_(disks.List, '--pending', '90')[0])
+        self.assertEqual(0, self.run_(vdisks.ListVDisks, '--pending', '90')[0])
 
     def test_formats(self):
         for arguments, expected in (
@@ -288,11 +289,11 @@ class MapTest(CommandTestCase):
             (('csv', '--long'), f'"{VOLUMES[0]}",10,"{HDD}","{HDD}","-","ok"'),
         ):
             format_, *more = arguments
-            _, text = self.run_(disks.List, *more, format_=format_)
+            _, text = self.run_(vdisks.ListVDisks, *more, format_=format_)
             self.assertRegex(text, expected)
 
     def test_uuids(self):
-        _, rows = self.json(disks.List, '--long', '--status', 'ok')
+        _, rows = self.json(vdisks.ListVDisks, '--long', '--status', 'ok')
         self.assertEqual(
             [(SERVER, VOLUMES[0], HDD)],
             [(r['Server ID'], r['Volume'], r['Actual disk']) for r in rows],
@@ -308,9 +309,15 @@ class MapTest(CommandTestCase):
             (('--long',), 2),
             (('--status', 'unclaimed'), 0),
         ):
-            self.assertEqual(count, len(self.json(disks.List, *arguments)[1]))
+            self.assertEqual(
+                count, len(self.json(vdisks.ListVDisks, *arguments)[1])
+            )
         error = self.assertRaises(
-            exception.DiskPlacerError, self.run_, disks.List, '--host', 'x'
+            exception.DiskPlacerError,
+            self.run_,
+            vdisks.ListVDisks,
+            '--host',
+            'x',
         )
         self.assertIn('there are: compute-1.example.org', str(error))
 
@@ -327,7 +334,7 @@ class MapTest(CommandTestCase):
             volume(VOLUMES[2], HDD),
             volume(VOLUMES[3], '192.0.2.1:3260'),
         )
-        _, rows = self.json(disks.List, '--long')
+        _, rows = self.json(vdisks.ListVDisks, '--long')
         self.assertEqual(
             [
                 (SERVER, VOLUMES[0], 'ok'),
@@ -340,19 +347,19 @@ class MapTest(CommandTestCase):
 
     def test_html(self):
         path = os.path.join(self.dir, 'map.html')
-        self.run_(disks.List, '--html', path)
+        self.run_(vdisks.ListVDisks, '--html', path)
         self.assertIn(f'data-disk="{HDD}"', pathlib.Path(path).read_text())
 
     def test_no_disks(self):
         self.requests.get(
             f'{PLACEMENT}/resource_providers', json={'resource_providers': []}
         )
-        self.assertEqual((0, []), self.json(disks.List))
+        self.assertEqual((0, []), self.json(vdisks.ListVDisks))
 
     def test_refused(self):
         self.requests.get(f'{NOVA}/servers/detail', status_code=403)
         error = self.assertRaises(
-            exception.DiskPlacerError, self.run_, disks.List
+            exception.DiskPlacerError, self.run_, vdisks.ListVDisks
         )
         self.assertIn('Nova and Cinder: ', str(error))
 
@@ -360,7 +367,7 @@ class MapTest(CommandTestCase):
 class CheckTest(CommandTestCase):
     def test_findings(self):
         self.answer_nova(mapping='nonsense')
-        status, found = self.json(disks.Check)
+        status, found = self.json(vdisks.Check)
         self.assertEqual(3, status)
         self.assertEqual(
             [('health', SSD), ('pending', SERVER), ('flavor', 'two')],
@@ -369,7 +376,7 @@ class CheckTest(CommandTestCase):
 
     def test_young_claim(self):
         self.answer_nova(minutes=5)
-        _, found = self.json(disks.Check)
+        _, found = self.json(vdisks.Check)
         self.assertEqual(['health'], [one['Kind'] for one in found])
 
 
@@ -416,7 +423,7 @@ class DiskTest(CommandTestCase):
             ('consolidated', 2, 'GiB'),
         ):
             self.answer_nova(mapping=mapping, media='hdd')
-            _, rows = self.json(disks.Capacity, '--flavor', 'two')
+            _, rows = self.json(vdisks.Capacity, '--flavor', 'two')
             self.assertEqual(
                 [('compute-1.example.org', 1, 5, servers, limit)],
                 [tuple(row.values()) for row in rows],
@@ -427,7 +434,7 @@ class DiskTest(CommandTestCase):
         error = self.assertRaises(
             exception.DiskPlacerError,
             self.run_,
-            disks.Capacity,
+            vdisks.Capacity,
             '--flavor',
             'bare',
         )
@@ -445,7 +452,7 @@ class DiskTest(CommandTestCase):
             },
         )
         path = os.path.join(self.useFixture(fixtures.TempDir()).path, 'a.prom')
-        _, rows = self.json(disks.Capacity, '--metrics', path)
+        _, rows = self.json(vdisks.Capacity, '--metrics', path)
         shown = 1, 2, 50, '29%', 50, 'two', 2, 1, 'GiB 10'
         self.assertEqual(
             [('(all hosts)', *shown), ('fast', *shown)],
@@ -470,7 +477,7 @@ class DiskTest(CommandTestCase):
         error = self.assertRaises(
             exception.DiskPlacerError,
             self.run_,
-            disks.Capacity,
+            vdisks.Capacity,
             '--flavor=two',
             '--metrics=a.prom',
         )
@@ -481,7 +488,7 @@ class DiskTest(CommandTestCase):
         error = self.assertRaises(
             exception.DiskPlacerError,
             self.run_,
-            disks.Capacity,
+            vdisks.Capacity,
             '--metrics=/nowhere/a.prom',
         )
         self.assertIn('--metrics /nowhere/a.prom: ', str(error))
