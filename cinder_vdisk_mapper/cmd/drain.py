@@ -18,22 +18,15 @@ An entry point adds it to ``diskplacer-manage``.
 import argparse
 import json
 import os
-import sys
-import time
 from typing import Any
 
 import prettytable
 from oslo_config import cfg
 
 from cinder_vdisk_mapper.cmd import cinder_conf
+from cinder_vdisk_mapper.cmd import progress
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
-
-# Seconds between two lines about a copy.
-_INTERVAL = 10.0
-
-_GIB = 1 << 30
-_MIB = 1 << 20
 
 
 def register(commands: Any) -> None:
@@ -96,7 +89,11 @@ def _drain(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         raise exception.DiskPlacerError('draining a disk needs root')
     with cinder_conf.database_errors():
         drainer = setup.from_conf(
-            cfg.CONF, args.uuid, args.libvirt_uri, args.rate, Progress()
+            cfg.CONF,
+            args.uuid,
+            args.libvirt_uri,
+            args.rate,
+            progress.Progress(),
         )
         try:
             return _run(drainer, args)
@@ -160,40 +157,3 @@ def _report(
             for server, gb in sorted(claims.items())
         ]
     return '\n'.join(lines) or f'Disk {args.uuid} has no vdisks.'
-
-
-class Progress:
-    """Prints how far the copy of each vdisk is, and the time it takes yet."""
-
-    def __init__(self) -> None:
-        self._name = ''
-        self._begun = (0.0, 0)
-        self._said = 0.0
-
-    def __call__(self, name: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if name != self._name:
-            self._name, self._begun, self._said = name, (now, done), 0.0
-        if now - self._said < _INTERVAL and done < total:
-            return
-        self._said = now
-        line = describe(
-            done, total, done - self._begun[1], now - self._begun[0]
-        )
-        print(f'{name}: {line}', file=sys.stderr, flush=True)
-
-
-def describe(done: int, total: int, copied: int, seconds: float) -> str:
-    """Return how far a copy is.
-
-    :param copied: bytes that were copied in so many seconds.
-    """
-    text = f'{done / _GIB:.1f} of {total / _GIB:.1f} GiB'
-    if copied <= 0 or seconds <= 0:
-        return text
-    speed = copied / seconds
-    left = (total - done) / speed
-    return (
-        f'{text}, {speed / _MIB:.0f} MiB/s, {int(left) // 60} min '
-        f'{int(left) % 60} s left'
-    )

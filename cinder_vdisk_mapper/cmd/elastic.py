@@ -26,7 +26,7 @@ from typing import Any
 from oslo_config import cfg
 
 from cinder_vdisk_mapper.cmd import cinder_conf
-from cinder_vdisk_mapper.cmd import drain
+from cinder_vdisk_mapper.cmd import progress as progress_
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
@@ -141,7 +141,7 @@ class _Telling:
     def __init__(self, mover: executor.Mover) -> None:
         self.recover = mover.recover
         self._mover = mover
-        self._print = drain.Progress()
+        self._print = progress_.Progress()
 
     def move(
         self,

@@ -19,7 +19,6 @@ import unittest
 from unittest import mock
 
 from cinder_vdisk_mapper.cmd import cinder_conf
-from cinder_vdisk_mapper.cmd import drain as cmd
 from cinder_vdisk_mapper.drain import plan
 from cinder_vdisk_mapper.drain import setup
 from nova_diskplacer import exception
@@ -132,32 +131,3 @@ class DrainTestCase(unittest.TestCase):
             status, text, _ = self.run_()
         self.assertEqual(130, status)
         self.assertIn('--cancel', text)
-
-
-class ProgressTestCase(unittest.TestCase):
-    def test_time_left(self):
-        gib = 1 << 30
-        self.assertEqual(
-            '1.0 of 4.0 GiB, 51 MiB/s, 1 min 0 s left',
-            cmd.describe(gib, 4 * gib, gib, 20),
-        )
-
-    def test_nothing_is_copied_yet(self):
-        for copied, seconds in ((0, 5), (5, 0)):
-            self.assertEqual(
-                '0.0 of 1.0 GiB', cmd.describe(0, 1 << 30, copied, seconds)
-            )
-
-    def test_not_every_second(self):
-        output = io.StringIO()
-        progress = cmd.Progress()
-        with (
-            contextlib.redirect_stderr(output),
-            mock.patch('time.monotonic', side_effect=[100, 101, 102, 112]),
-        ):
-            for name, done in (('a', 1), ('a', 2), ('b', 1), ('b', 2)):
-                progress(name, done, 9)
-        self.assertEqual(
-            ['a', 'b', 'b'],
-            [line[0] for line in output.getvalue().splitlines()],
-        )
