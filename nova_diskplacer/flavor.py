@@ -328,21 +328,21 @@ def parse(
         return None
     for name in own:
         if name not in SPECS:
-            known = ', '.join(NAMESPACE + key for key in sorted(SPECS))
-            raise ValueError(f'{NAMESPACE}{name} is not one of: {known}')
+            allowed = ', '.join(NAMESPACE + key for key in sorted(SPECS))
+            raise ValueError(f'{NAMESPACE}{name} is not one of: {allowed}')
     profile = None
-    wanted = own
+    texts = own
     if PROFILE in own:
         if own[PROFILE] not in profiles:
-            known = ', '.join(sorted(profiles))
+            allowed = ', '.join(sorted(profiles))
             raise ValueError(
-                f'{NAMESPACE}{PROFILE}={own[PROFILE]} is not one of: {known}'
+                f'{NAMESPACE}{PROFILE}={own[PROFILE]} is not one of: {allowed}'
             )
         profile = profiles[own[PROFILE]]
-        wanted = {**_without_namespace(profile.specs), **own}
-    missing = [name for name in ('vdisks', 'vdisk_gb') if name not in wanted]
+        texts = {**_without_namespace(profile.specs), **own}
+    missing = [name for name in ('vdisks', 'vdisk_gb') if name not in texts]
     values: dict[str, typing.Any] = {
-        name: SPECS[name].value(name, text) for name, text in wanted.items()
+        name: SPECS[name].value(name, text) for name, text in texts.items()
     }
     if own.keys() <= _OF_SERVER and len(missing) == 2:
         return None
@@ -366,9 +366,9 @@ def _add_stripe(values: dict[str, typing.Any]) -> None:
     :raises ValueError: they do not fit the mapping.
     """
     policy = values.get('mapping', ROUND_ROBIN)
-    wanted = {STRIPED: _STRIPED_DISKS, ELASTIC: _ELASTIC_DISKS}.get(policy)
+    form = {STRIPED: _STRIPED_DISKS, ELASTIC: _ELASTIC_DISKS}.get(policy)
     text = values.pop(STRIPE_DISKS, None)
-    if wanted is None:
+    if form is None:
         if text is not None:
             raise ValueError(
                 f'{NAMESPACE}{STRIPE_DISKS}={text} is allowed only with '
@@ -380,7 +380,7 @@ def _add_stripe(values: dict[str, typing.Any]) -> None:
     if text is None or bool(dash) != (policy == ELASTIC):
         raise ValueError(
             f'{NAMESPACE}mapping={policy} requires {NAMESPACE}{STRIPE_DISKS}, '
-            f'{wanted}' + (f', not {text}' if text else '')
+            f'{form}' + (f', not {text}' if text else '')
         )
     values[STRIPE_DISKS] = int(low)
     if dash:

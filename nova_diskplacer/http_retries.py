@@ -62,18 +62,18 @@ def repeat(
         one is returned.
     :raises Exception: what the last attempt raised.
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     delay = _FIRST_DELAY
     while True:
-        left = timeout - (time.monotonic() - begun)
+        left = timeout - (time.monotonic() - start)
         try:
             answer = request(max(left, _LEAST))
         except Exception as error:
-            if not _is_away(error) or _is_over(begun, delay, timeout):
+            if not _is_away(error) or _is_over(start, delay, timeout):
                 raise
             reason: object = error
         else:
-            if not is_away(answer) or _is_over(begun, delay, timeout):
+            if not is_away(answer) or _is_over(start, delay, timeout):
                 return answer
             reason = answer
         LOG.debug('A request is repeated in %.1f s: %s', delay, reason)
@@ -81,8 +81,8 @@ def repeat(
         delay = min(2 * delay, _LONGEST_DELAY)
 
 
-def _is_over(begun: float, delay: float, timeout: float) -> bool:
-    spent = time.monotonic() - begun + delay
+def _is_over(start: float, delay: float, timeout: float) -> bool:
+    spent = time.monotonic() - start + delay
     return spent >= min(SECONDS, timeout)
 
 

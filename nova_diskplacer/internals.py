@@ -52,20 +52,20 @@ class Name:
 
     def missing(self) -> list[str]:
         """Return descriptions of the parts that are missing."""
-        found = self._find()
-        if found is None:
+        part = self._find()
+        if part is None:
             return [self.name]
         absent = []
         if self.parameters:
-            known = inspect.signature(found).parameters
+            parameters = inspect.signature(part).parameters
             absent += [
                 f'{self.name}({parameter}=)'
                 for parameter in self.parameters
-                if parameter not in known
+                if parameter not in parameters
             ]
         if self.source:
             try:
-                text = inspect.getsource(found)
+                text = inspect.getsource(part)
             except OSError:
                 # installed without its source
                 return absent

@@ -39,15 +39,15 @@ def problem(data: typing.Any, validator: typing.Any) -> str | None:
 
 
 def _unknown_keys(error: typing.Any) -> str:
-    known = error.schema['properties']
+    properties = error.schema['properties']
     patterns = error.schema.get('patternProperties', {})
     unknown = ', '.join(
         key
         for key in error.instance
-        if key not in known
+        if key not in properties
         and not any(re.search(pattern, key) for pattern in patterns)
     )
     allowed = ', '.join(
-        [*known, *(f'or like {pattern}' for pattern in patterns)]
+        [*properties, *(f'or like {pattern}' for pattern in patterns)]
     )
     return f'{unknown} is not one of: {allowed}'

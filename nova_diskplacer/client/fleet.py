@@ -128,10 +128,10 @@ def of_aggregates(
 
     :param aggregates: the hosts of each aggregate.
     """
-    found = {ALL_HOSTS: list(disks)}
+    by_name = {ALL_HOSTS: list(disks)}
     for name in sorted(aggregates):
         hosts = {*aggregates[name]}
         of_one = [disk for disk in disks if disk.host in hosts]
         if of_one:
-            found[name] = of_one
-    return found
+            by_name[name] = of_one
+    return by_name

@@ -71,9 +71,11 @@ def find_contended(
                 weights.get(pair, controllers.DEFAULT_WEIGHT)
             )
     return {
-        uuid: sum(one < controllers.DEFAULT_WEIGHT for one in ones)
-        for uuid, ones in active.items()
-        if len(set(ones)) > 1
+        uuid: sum(
+            weight < controllers.DEFAULT_WEIGHT for weight in active_weights
+        )
+        for uuid, active_weights in active.items()
+        if len(set(active_weights)) > 1
     }
 
 
@@ -84,10 +86,10 @@ def settings(device: Device, lowered: int) -> dict[str, str]:
 
     :param lowered: number of active servers with a lowered weight.
     """
-    found = {_STRICT: '1', _LOW_LATENCY: '0'}
+    values = {_STRICT: '1', _LOW_LATENCY: '0'}
     if lowered == 1 and device.mbps:
-        found[_MAX_BUDGET] = str(round(device.mbps * 1e6 * _TURN_S / _SECTOR))
-    return found
+        values[_MAX_BUDGET] = str(round(device.mbps * 1e6 * _TURN_S / _SECTOR))
+    return values
 
 
 class BFQSettings:
@@ -123,7 +125,7 @@ class BFQSettings:
         :param seconds: the length of the interval.
         :raises DiskError: the saved settings cannot be listed.
         """
-        wanted = {
+        settings_of = {
             device.uuid: (device, settings(device, lowered))
             for device, lowered in contended.items()
         }
@@ -131,12 +133,12 @@ class BFQSettings:
             uuid: left - seconds
             for uuid, left in self._kept_s.items()
             if left > seconds
-        } | dict.fromkeys(wanted, _KEPT_S)
+        } | dict.fromkeys(settings_of, _KEPT_S)
         failed = {}
-        for uuid in {*wanted, *self._saved.uuids()}:
+        for uuid in {*settings_of, *self._saved.uuids()}:
             try:
-                if uuid in wanted:
-                    self._set(*wanted[uuid])
+                if uuid in settings_of:
+                    self._set(*settings_of[uuid])
                 elif uuid not in self._kept_s:
                     self._saved.restore(uuid)
             except (exception.DiskPlacerError, OSError) as error:
@@ -159,7 +161,7 @@ class BFQSettings:
         self._saved.restore_all(self._saved.uuids())
 
     def _set(
-        self, device: Device, wanted: collections.abc.Mapping[str, str]
+        self, device: Device, target: collections.abc.Mapping[str, str]
     ) -> None:
         queue = f'{sysfs.device_path(device.name, self._sys)}/queue'
         now = {name: sysfs.read(f'{queue}/{name}') for name in _NAMES}
@@ -168,7 +170,7 @@ class BFQSettings:
             device.uuid, device.name, sequence
         )
         # a scheduler that was chosen anew has its own settings again
-        if originals is None or now[_STRICT] != wanted[_STRICT]:
+        if originals is None or now[_STRICT] != target[_STRICT]:
             originals = {}
         if originals.keys() != now.keys():
             originals = now | originals
@@ -179,7 +181,7 @@ class BFQSettings:
                 ),
             )
         for name in _NAMES:
-            value = wanted.get(name, originals[name])
+            value = target.get(name, originals[name])
             if now[name] != value:
                 block_queue.write(device.name, name, value, self._sys)
 

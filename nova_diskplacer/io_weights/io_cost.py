@@ -86,7 +86,7 @@ class IOCost:
             model = io_cost_model.AdaptiveModel(measured)
             self._models[device.uuid] = model
         # the model first: io.cost must not run with its default model
-        wanted = {
+        settings = {
             _MODEL: {
                 'ctrl': 'user', 'model': 'linear', **model.coefficients(),
             },
@@ -94,7 +94,7 @@ class IOCost:
         }  # fmt: skip
         changes = [
             (file, fields)
-            for file, fields in wanted.items()
+            for file, fields in settings.items()
             if _fields(_line(root, file, device.number)) != fields
         ]
         if changes:
@@ -172,7 +172,7 @@ class IOCost:
 
         :raises DiskError: a disk could not be restored.
         """
-        unwanted = [one for one in self._saved.uuids() if one not in uuids]
+        unwanted = [uuid for uuid in self._saved.uuids() if uuid not in uuids]
         for uuid in unwanted:
             self._models.pop(uuid, None)
             self._cgroup_bytes.pop(uuid, None)
@@ -253,7 +253,7 @@ class IOCost:
 
 def qos(model: io_cost_model.AdaptiveModel) -> dict[str, str]:
     """Return the fields of ``io.cost.qos`` for a disk with this model."""
-    figures = {name: int(one) for name, one in model.coefficients().items()}
+    figures = {name: int(text) for name, text in model.coefficients().items()}
     latency = {
         way: max(
             _REQUEST_BYTES / figures[way + 'bps'],

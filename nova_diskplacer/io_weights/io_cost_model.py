@@ -121,7 +121,10 @@ class AdaptiveModel:
     @property
     def scales(self) -> dict[str, float]:
         """The scales by component, 1.0 as measured."""
-        return {name: one.scale for name, one in self._components.items()}
+        return {
+            name: component.scale
+            for name, component in self._components.items()
+        }
 
     @property
     def too_fast(self) -> bool:
@@ -130,13 +133,13 @@ class AdaptiveModel:
 
     def coefficients(self) -> dict[str, str]:
         """Return the scaled coefficients as fields of ``io.cost.model``."""
-        found = {}
+        texts = {}
         for name in io_model.COEFFICIENTS:
             component = BYTES if name.endswith('bps') else REQUESTS
             value = getattr(self.measured, name)
             value *= self._components[component].scale
-            found[name] = str(max(1, round(value)))
-        return found
+            texts[name] = str(max(1, round(value)))
+        return texts
 
     def update(
         self, state: types.DiskState, cgroup_share: float | None = None

@@ -205,10 +205,10 @@ class WeightManager:
         """Find the active controllers of disks; enable io.cost if needed."""
         if self._on:
             self._io_cost.disable_except(devices)
-        found, refusals = {}, {}
+        active, refusals = {}, {}
         for uuid, device in devices.items():
             try:
-                found[uuid] = self._controller(device)
+                active[uuid] = self._controller(device)
             except (exception.DiskPlacerError, OSError) as error:
                 refusals[uuid] = str(error)
         for uuid, reason in refusals.items():
@@ -219,11 +219,11 @@ class WeightManager:
                 reason,
             )
         self._log.clear_except(refusals)
-        for uuid, controller in found.items():
+        for uuid, controller in active.items():
             advice = controllers_.advice(devices[uuid], controller.name)
             if advice:
                 self._advice_log.log(uuid, 'Disk %s: %s', uuid, advice)
-        self._controllers, self._refusals = found, refusals
+        self._controllers, self._refusals = active, refusals
 
     def _controller(self, device: Device) -> controllers_.Controller:
         choice = self._conf.diskplacer_weights.controller

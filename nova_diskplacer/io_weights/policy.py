@@ -89,26 +89,26 @@ def thresholds(curve: str, classes: int, lowest: int) -> tuple[float, ...]:
     """
     count = classes - lowest
     if curve in _CURVES:
-        found = [_CURVES[curve](lost) for lost in range(1, count + 1)]
+        uses = [_CURVES[curve](lost) for lost in range(1, count + 1)]
     else:
-        found = _parse_thresholds(curve)[:count]
-    return tuple(use for use in found if use <= MAX_SCALES)
+        uses = _parse_thresholds(curve)[:count]
+    return tuple(use for use in uses if use <= MAX_SCALES)
 
 
 def _parse_thresholds(curve: str) -> list[float]:
     """Return the thresholds of a list such as ``1,2,4``."""
     try:
-        found = [float(text) for text in curve.split(',')]
+        uses = [float(text) for text in curve.split(',')]
     except ValueError:
-        found = []
-    pairs = zip([0.0, *found], found, strict=False)
-    if not found or not all(before <= use for before, use in pairs):
+        uses = []
+    pairs = zip([0.0, *uses], uses, strict=False)
+    if not uses or not all(before <= use for before, use in pairs):
         raise exception.ContentionError(
             f'[diskplacer_weights] curve={curve} is neither '
             f'{", ".join(_CURVES)} nor a rising list of thresholds such as '
             '1,2,4'
         )
-    return found
+    return uses
 
 
 def share(classes: types.Floats, highest: int) -> types.Floats:
@@ -268,9 +268,9 @@ class SharePolicy:
         whole = numpy.maximum(together.max(axis=1)[self._group], with_it)
 
         seeking = numpy.zeros(len(self._pairs), numpy.bool_)
-        seeking[[self._rows[one] for one in seekers if one in self._rows]] = (
-            True
-        )
+        seeking[
+            [self._rows[pair] for pair in seekers if pair in self._rows]
+        ] = True
         seeking &= ~self._exempt
         own_classes = self._penalize(classes, seeking)
         divided = share(
@@ -327,10 +327,10 @@ class SharePolicy:
         policies: collections.abc.Mapping[str, tiers.ConsumerPolicy],
     ) -> None:
         """Align the accounts with pairs; drop those without any pair."""
-        found = [policies[key] for key, _ in pairs]
+        of_pairs = [policies[key] for key, _ in pairs]
         groups = [
             ('' if policy.exempt else policy.group, disk)
-            for policy, (_, disk) in zip(found, pairs, strict=True)
+            for policy, (_, disk) in zip(of_pairs, pairs, strict=True)
         ]
         rows = {group: row for row, group in enumerate(sorted(set(groups)))}
         self._groups = self._groups.aligned(types.Pairs(rows))
@@ -345,6 +345,12 @@ class SharePolicy:
         groups_of = numpy.bincount(self._group_disk)
         self._disks = len(groups_of)
         self._alone = groups_of[self._pair_disk] == 1
-        self._lowest = numpy.array([float(one.lowest) for one in found])
-        self._highest = numpy.array([float(one.highest) for one in found])
-        self._exempt = numpy.array([one.exempt for one in found], dtype=bool)
+        self._lowest = numpy.array(
+            [float(policy.lowest) for policy in of_pairs]
+        )
+        self._highest = numpy.array(
+            [float(policy.highest) for policy in of_pairs]
+        )
+        self._exempt = numpy.array(
+            [policy.exempt for policy in of_pairs], dtype=bool
+        )

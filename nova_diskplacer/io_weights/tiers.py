@@ -63,18 +63,18 @@ def tier_ranges(conf: cfg.ConfigOpts) -> dict[str, ClassRange]:
     :raises ContentionError: a range is invalid, or a project's tier is
         unknown.
     """
-    found = {
+    ranges = {
         name: _parse_range(name, text)
         for name, text in conf.diskplacer_weights.tiers.items()
     }
     for project, tier in conf.diskplacer_weights.project_tiers.items():
-        if tier not in found:
-            known = ', '.join(sorted(found)) or 'none'
+        if tier not in ranges:
+            names = ', '.join(sorted(ranges)) or 'none'
             raise exception.ContentionError(
                 f'[diskplacer_weights] project_tiers: {tier} of project '
-                f'{project} is not one of tiers: {known}'
+                f'{project} is not one of tiers: {names}'
             )
-    return found
+    return ranges
 
 
 def _parse_range(name: str, text: str) -> ClassRange:
@@ -108,7 +108,7 @@ def consumer_policies(
     options = conf.diskplacer_weights
     tiers = tier_ranges(conf)
     exempt = {name.strip('/') for name in options.exempt} - {''}
-    found = {}
+    policies = {}
     for consumer in consumers:
         low, high = _requested_range(consumer, tiers, profiles)
         if consumer.project in options.project_tiers:
@@ -116,13 +116,13 @@ def consumer_policies(
             high = min(high, limit[1])
             low = min(max(low, limit[0]), high)
         by_project = options.group_by == BY_PROJECT and consumer.project
-        found[consumer.key] = ConsumerPolicy(
+        policies[consumer.key] = ConsumerPolicy(
             group=consumer.project if by_project else consumer.key,
             lowest=max(class_at(low, options.classes), lowest_class(conf)),
             highest=max(class_at(high, options.classes), 1),
             exempt=bool({consumer.key, consumer.project} & exempt),
         )
-    return found
+    return policies
 
 
 def class_at(percent: int, classes: int) -> int:
@@ -154,11 +154,11 @@ def _requested_range(
 
 
 @functools.cache
-def _warn(spec: str, value: str, known: tuple[str, ...]) -> None:
+def _warn(spec: str, value: str, allowed: tuple[str, ...]) -> None:
     LOG.warning(
         '%s=%s of running servers sets no limits of I/O classes: it is not '
         'one of: %s',
         spec,
         value,
-        ', '.join(known) or 'none',
+        ', '.join(allowed) or 'none',
     )

@@ -82,7 +82,7 @@ class WeightWriter:
 
     def apply(
         self,
-        wanted: collections.abc.Mapping[types.ConsumerDisk, int],
+        weights: collections.abc.Mapping[types.ConsumerDisk, int],
         consumers: collections.abc.Iterable[types.Consumer],
         devices: collections.abc.Mapping[str, Device],
         controllers: collections.abc.Mapping[str, controllers_.Controller],
@@ -92,14 +92,14 @@ class WeightWriter:
         A pair that never had less than the default weight is not written. A
         weight that something else has changed is written again.
 
-        :param wanted: weights between the controller's minimum and default.
+        :param weights: between the controller's minimum and default.
         :returns: errors of pairs without their weights.
         :raises DiskError: the saved weights cannot be listed.
         """
         errors: _Errors = {}
         cgroups_ = {consumer.key: consumer.cgroup for consumer in consumers}
         targets: dict[str, _Targets] = collections.defaultdict(dict)
-        for pair, weight in wanted.items():
+        for pair, weight in weights.items():
             key, uuid = pair
             path = f'{cgroups_[key]}/{controllers[uuid].file}'
             targets[uuid][path] = pair, weight
@@ -126,7 +126,7 @@ class WeightWriter:
             for pair, _ in targets.get(uuid, {}).values():
                 errors.setdefault(pair, reason)
         self._interval += 1
-        self._log.clear_except({*changed, *targets, *wanted})
+        self._log.clear_except({*changed, *targets, *weights})
         return errors
 
     def restore(self) -> None:
@@ -152,9 +152,9 @@ class WeightWriter:
             self._written.pop(device.uuid, None)
             originals = {}
 
-        found, errors = self._read_originals(device, targets, originals)
-        if found:
-            originals |= found
+        first_read, errors = self._read_originals(device, targets, originals)
+        if first_read:
+            originals |= first_read
             self._save(device, sequence, originals)
         written = self._written.setdefault(device.uuid, {})
         for path in originals.keys() & targets.keys():
@@ -186,17 +186,17 @@ class WeightWriter:
         self,
         device: Device,
         targets: _Targets,
-        known: collections.abc.Container[str],
+        saved: collections.abc.Container[str],
     ) -> tuple[dict[str, str], _Errors]:
         """Return the weights in files before their first change."""
-        found: dict[str, str] = {}
+        weights: dict[str, str] = {}
         errors: _Errors = {}
         for path, (pair, weight) in targets.items():
-            if path in known or weight >= controllers_.DEFAULT_WEIGHT:
+            if path in saved or weight >= controllers_.DEFAULT_WEIGHT:
                 continue
             file = self._hierarchy.path(path)
             try:
-                found[path] = read_weight(file, device.number)
+                weights[path] = read_weight(file, device.number)
             except FileNotFoundError:
                 # the cgroup may be gone as well
                 if os.path.isdir(os.path.dirname(file)):
@@ -205,7 +205,7 @@ class WeightWriter:
                         '(CONFIG_BFQ_GROUP_IOSCHED), or a parent cgroup lacks '
                         '+io in cgroup.subtree_control'
                     )
-        return found, errors
+        return weights, errors
 
     def _write(
         self,

@@ -34,8 +34,8 @@ ELASTIC = 'elastic'
 @functools.cache
 def names() -> tuple[str, ...]:
     """Return the names of the installed mappings, sorted."""
-    found = importlib.metadata.entry_points(group=NAMESPACE)
-    return tuple(sorted(found.names))
+    points = importlib.metadata.entry_points(group=NAMESPACE)
+    return tuple(sorted(points.names))
 
 
 def names_on_one_disk() -> tuple[str, ...]:

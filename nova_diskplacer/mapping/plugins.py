@@ -37,5 +37,5 @@ def load(name: str) -> base.Mapping:
     manager = stevedore.DriverManager(
         mapping.NAMESPACE, name, invoke_on_load=True
     )
-    found: base.Mapping = manager.driver
-    return found
+    plugin: base.Mapping = manager.driver
+    return plugin

@@ -89,10 +89,10 @@ class Application:
             response = webob.Response(json_body=self._answer(request))
         except webob.exc.HTTPError as error:
             response = error
-        found: collections.abc.Iterable[bytes] = response(
+        body: collections.abc.Iterable[bytes] = response(
             environ, start_response
         )
-        return found
+        return body
 
     def _answer(self, request: webob.Request) -> str:
         if request.method != 'POST':
@@ -109,13 +109,13 @@ class Application:
         if recent is not None:
             return recent
         try:
-            found = self._vendor_data(server, project)
+            text = self._vendor_data(server, project)
         except (ValueError, exception.DiskPlacerError) as error:
             LOG.error('Server %s gets no vendor data: %s', server, error)
-            found = ''
+            text = ''
         with self._lock:
-            self._answers[key] = found
-        return found
+            self._answers[key] = text
+        return text
 
     def _vendor_data(self, uuid: str, project_id: str) -> str:
         """Return the vendor data of a server.
