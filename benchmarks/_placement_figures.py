@@ -33,7 +33,8 @@ class Run(typing.NamedTuple):
     all, of the wide ones, and of those with the most GiB. ``neighbours`` is
     how many other vdisks are on the disk of a mean vdisk, ``neighbours_p95``
     what 5 % of the vdisks exceed. ``gib_cv`` is the standard deviation of the
-    committed shares of the disks, divided by their mean.
+    committed shares of the disks, divided by their mean, and ``vcpus_cv``
+    that of the claimed vCPUs of the hosts.
     """
 
     gib: float
@@ -43,6 +44,7 @@ class Run(typing.NamedTuple):
     neighbours: float
     neighbours_p95: float
     gib_cv: float
+    vcpus_cv: float
 
 
 def of_policy(
@@ -64,7 +66,10 @@ def of_policy(
     gb = np.array([one.gb for one in mix])[kinds]
     wide = np.array([one.is_wide for one in mix])[kinds]
     states = [
-        _state(shape, snapshot.used_gb[policy], snapshot.vdisks[policy])
+        (
+            *_state(shape, snapshot.used_gb[policy], snapshot.vdisks[policy]),
+            _cv(shape.host_total[:, 0] - snapshot.host_free[policy, :, 0]),
+        )
         for snapshot in snapshots
     ]
     return Run(
@@ -90,12 +95,16 @@ def _state(
     on_disk = np.sort(vdisks[real])
     total = max(int(on_disk.sum()), 1)
     at = np.searchsorted(np.cumsum(on_disk), 0.95 * total)
-    load = used_gb[real] / shape.total_gb[real]
     return (
         float((on_disk * (on_disk - 1)).sum() / total),
         float(on_disk[at] - 1),
-        float(load.std() / max(load.mean(), 1e-9)),
+        _cv(used_gb[real] / shape.total_gb[real]),
     )
+
+
+def _cv(values: base.Floats) -> float:
+    """Return the standard deviation, divided by the mean."""
+    return float(values.std() / max(values.mean(), 1e-9))
 
 
 def add_mean(

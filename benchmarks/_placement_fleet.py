@@ -202,7 +202,9 @@ class Evaluation:
         self.fits = np.zeros(rows, dtype=bool)
         self.scores = np.zeros(rows)
         self.disks = np.zeros(rows, np.int32)
-        self.space = packing.Space(*np.zeros((3, rows)))
+        self.space = packing.Space(
+            *np.zeros((len(packing.Space._fields), rows))
+        )
 
     def update(self) -> None:
         """Evaluate the stale rows again."""

@@ -111,7 +111,7 @@ class Decision:
         return slice(self.copy * hosts, (self.copy + 1) * hosts)
 
 
-Weigh = collections.abc.Callable[[Decision], base.Floats]
+Weigh = collections.abc.Callable[[Decision, np.random.Generator], base.Floats]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Policy:
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> int:
         """Return the best host's place in ``decision.hosts``."""
-        weights = self.weigh(decision)
+        weights = self.weigh(decision, rng)
         if self.random_ties:
             return int(rng.choice(np.flatnonzero(weights >= weights.max())))
         # the first one of equal hosts in the order of retries.order
@@ -145,7 +145,7 @@ class Policy:
 
     def order(self, decision: Decision, rng: np.random.Generator) -> base.Ints:
         """Return the places in ``decision.hosts``, the best host's first."""
-        weights = self.weigh(decision)
+        weights = self.weigh(decision, rng)
         if self.random_ties:
             order = rng.permutation(len(weights))
         else:
@@ -164,14 +164,15 @@ def product(
         them.
     """
 
-    def weigh(decision: Decision) -> base.Floats:
+    def weigh(decision: Decision, rng: np.random.Generator) -> base.Floats:
         scores, space = decision.scores, decision.candidates_space
         committed = space.committed
         share = packing.share_between(committed, spread_up_to, pack_from)
         if share:
+            random = rng.random(len(space.total_gb))
             pack = packing.Packing(
                 np.array(share),
-                space.scores()[decision.places],
+                space.scores(random)[decision.places],
                 committed,
             )
             nothing = np.zeros(0, dtype=int)
@@ -193,42 +194,42 @@ def nova(decision: Decision) -> base.Floats:
     return (free / np.maximum(free.max(axis=0), 1)).sum(axis=1)
 
 
-def _host_free_gb(decision: Decision) -> base.Floats:
+def _host_free_gb(decision: Decision, *_: object) -> base.Floats:
     return decision.free_gb.sum(axis=1).astype(float)
 
 
-def _topolvm(decision: Decision) -> base.Floats:
+def _topolvm(decision: Decision, *_: object) -> base.Floats:
     free = np.maximum(_host_free_gb(decision), 1)
     return np.clip(np.log2(free).astype(int), 1, 10)
 
 
-def _indices(decision: Decision) -> base.Floats:
+def _indices(decision: Decision, *_: object) -> base.Floats:
     return -decision.hosts.astype(float)
 
 
-def _nothing(decision: Decision) -> base.Floats:
+def _nothing(decision: Decision, *_: object) -> base.Floats:
     return np.zeros(len(decision.hosts))
 
 
 PEERS = (
     Policy('random', _nothing, random_ties=True),
     Policy('first_fit', _indices, disks='first'),
-    Policy('best_fit', lambda d: -_host_free_gb(d)),
+    Policy('best_fit', lambda d, _: -_host_free_gb(d)),
     Policy('nova_disk', _host_free_gb),
     Policy('topolvm', _topolvm, random_ties=True),
     Policy(
         'openebs_space',
-        lambda d: d.free_gb.max(axis=1).astype(float),
+        lambda d, _: d.free_gb.max(axis=1).astype(float),
         disks='fullest',
     ),
     Policy(
         'openebs_volumes',
-        lambda d: -d.vdisks.sum(axis=1).astype(float),
+        lambda d, _: -d.vdisks.sum(axis=1).astype(float),
         disks='fullest',
     ),
     Policy(
         'openebs_capacity',
-        lambda d: -d.used_gb.sum(axis=1).astype(float),
+        lambda d, _: -d.used_gb.sum(axis=1).astype(float),
         disks='fullest',
     ),
 )
@@ -238,7 +239,7 @@ def ours() -> tuple[Policy, ...]:
     """Return the product as before packing, by default, and variations.
 
     ``today`` and ``default`` are beside Nova's weighers, the first one with
-    the multiplier that was the default before packing.
+    the multiplier of 1 that was the default before packing.
     """
     conf.register_opts(conf.CONF)
     group = conf.CONF.diskplacer_scheduler
@@ -252,5 +253,6 @@ def ours() -> tuple[Policy, ...]:
         *(
             Policy(f'packing_x{factor}', product(*limits, factor))
             for factor in (1, 3, 10)
+            if factor != multiplier
         ),
     )

@@ -26,14 +26,16 @@ and ``DiskPressureWeigher``. nova-scheduler reads the group.
 OPTS = [
     cfg.FloatOpt(
         'disk_placement_weight_multiplier',
-        default=1.0,
+        default=10.0,
         help="""
 Multiplier of ``DiskPlacementWeigher``.
 
-A request prefers hosts whose disks suit its mapping best; ``round_robin``, for
-example, prefers hosts whose disks are least committed. A negative value
-inverts the preference, 0 disables the weigher. A request without
-``diskplacer:`` extra specs is not affected.
+A request prefers hosts whose disks suit its mapping best and keep room for
+others; see ``disk_spread_up_to``. At the default this counts more than how
+much memory, CPU and disk Nova's weighers find free, which count 1 each. At 1,
+a full fleet refuses servers with many large vdisks that it could hold. A
+negative value inverts the preference, 0 disables the weigher. A request
+without ``diskplacer:`` extra specs is not affected.
 
 An aggregate's metadata key ``disk_placement_weight_multiplier`` takes
 precedence for its hosts; where a host is in several such aggregates, the
@@ -42,14 +44,15 @@ smallest value is used.
     ),
     cfg.FloatOpt(
         'disk_pressure_weight_multiplier',
-        default=1.0,
+        default=10.0,
         help="""
 Multiplier of ``DiskPressureWeigher``.
 
-Hosts whose disks have been under pressure for minutes are weighed down, at 1.0
-by as much as ``DiskPlacementWeigher`` prefers an empty disk to a full one. A
-negative value inverts the preference, 0 disables the weigher. A request
-without ``diskplacer:`` extra specs is not affected.
+Hosts whose disks have been under pressure for minutes are weighed down: at the
+value of ``disk_placement_weight_multiplier``, fully utilized disks count as
+much against a host as disks without space. A negative value inverts the
+preference, 0 disables the weigher. A request without ``diskplacer:`` extra
+specs is not affected.
 
 An aggregate's metadata key ``disk_pressure_weight_multiplier`` takes
 precedence for its hosts; where a host is in several such aggregates, the
@@ -58,7 +61,7 @@ smallest value is used.
     ),
     cfg.FloatOpt(
         'disk_spread_up_to',
-        default=0.6,
+        default=0.2,
         min=0.0,
         max=1.0,
         help="""
@@ -79,7 +82,7 @@ hosts; where a host is in several such aggregates, the smallest value is used.
     ),
     cfg.FloatOpt(
         'disk_pack_from',
-        default=0.8,
+        default=0.7,
         min=0.0,
         max=1.0,
         help="""
@@ -87,14 +90,12 @@ Committed share of the disks, 0 to 1, from which requests are packed.
 
 ``DiskPlacementWeigher`` then prefers hosts with little free space, whatever
 the mapping of the request, so that other hosts keep room for servers with many
-large vdisks; and hosts with few vdisks on a disk, so that servers do not
+large vdisks; and, as much, hosts with few vdisks, so that servers do not
 disturb each other more than they must. Between ``disk_spread_up_to`` and this
 share both count in part. A value below ``disk_spread_up_to`` counts as that.
 
-In a fleet of servers that are hardly ever deleted, which only grows, all disks
-are as full as ``disk_spread_up_to`` before packing begins: set
-``disk_spread_up_to = 0.3`` and ``disk_pack_from = 0.5`` there, or both to 0 to
-pack always.
+In a fleet of servers that are hardly ever deleted, which only grows, what was
+spread stays spread: set both options to 0 there, to pack always.
 
 An aggregate's metadata key ``disk_pack_from`` takes precedence for its hosts;
 where a host is in several such aggregates, the smallest value is used.

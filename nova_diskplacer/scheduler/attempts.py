@@ -111,7 +111,9 @@ class Attempts:
         :param choice: of the plan, if it was made before.
         """
         request = self._plan.request
-        pack = packing.of_request(free, request, self.hosts)
+        pack = packing.of_request(
+            free, request, self.hosts, self._spec.instance_uuid
+        )
         if self.alignment is not None:
             choice = self.alignment.choose(free, self.hosts, pack)
             return Outcome(choice, pack)

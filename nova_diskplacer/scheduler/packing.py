@@ -18,7 +18,11 @@ space is free. Packing leaves some hosts such room.
 
 What is refused later depends on the free GiB of the hosts, and how much
 servers disturb each other on the number of vdisks on a disk. So the pack score
-prefers a host with little free space, and one with few vdisks on its disks.
+prefers a host with little free space, and one with few vdisks.
+
+Requests that are scheduled at the same time know nothing of each other, and
+the best host of a full fleet often has room for one of them only. So the pack
+score is random in part, for each request anew.
 """
 
 import dataclasses
@@ -30,29 +34,34 @@ from nova.scheduler import utils
 from nova_diskplacer import conf
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
+from nova_diskplacer.scheduler import retries
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import FreeCapacity
 
 # Options, and keys of the metadata of aggregates.
 _OPTIONS = ('disk_spread_up_to', 'disk_pack_from')
 
-# Part of the vdisks in the pack score; the other part is of the free space.
-_VDISKS_PART = 0.5
-
-# Pack scores from 0 to 1. Hosts with the same score are equal, so that
-# concurrent requests, each of which takes a random one of them, spread.
-_STEPS = 20
+# Parts of the pack score, by benchmarks/placement_quality.py. With less for
+# vdisks they share disks with more others; with more, fewer wide servers fit.
+# With a smaller random part, more of the claims of 8 scheduler workers meet a
+# host that another one has filled; with a larger one, fewer wide servers fit.
+_VDISKS_PART = 0.4
+_SPACE_PART = 0.45
+_RANDOM_PART = 0.15
 
 
 class Space(typing.NamedTuple):
     """What of H hosts' disks a request could use, arrays of shape (H,).
 
-    ``total_gb`` and ``free_gb`` are in GiB; ``vdisks`` is the mean number of
-    vdisks on a disk.
+    ``total_gb`` and ``free_gb`` are in GiB. ``room`` is the sum of the square
+    roots of the disks' free GiB: servers with many vdisks need many disks with
+    some space more than few with much. ``vdisks`` is the number of vdisks on
+    each GiB: where disks are of unlike sizes, larger ones have more vdisks.
     """
 
     total_gb: base.Ints
     free_gb: base.Floats
+    room: base.Floats
     vdisks: base.Floats
 
     @property
@@ -61,14 +70,22 @@ class Space(typing.NamedTuple):
         total = self.total_gb.sum()
         return float(1 - self.free_gb.sum() / total) if total else 0.0
 
-    def scores(self) -> base.Floats:
-        """Return the hosts' pack scores, 0 to 1, (H,)."""
-        scores = 1 - (
-            _VDISKS_PART * self.vdisks / max(self.vdisks.max(), 1)
-            + (1 - _VDISKS_PART) * self.free_gb / max(self.free_gb.max(), 1)
+    def scores(self, random: base.Floats) -> base.Floats:
+        """Return the hosts' pack scores, 0 to 1, (H,).
+
+        :param random: numbers from 0 to 1, (H,).
+        """
+        return (
+            _VDISKS_PART * (1 - _shares_of_most(self.vdisks))
+            + _SPACE_PART * (1 - _shares_of_most(self.room))
+            + _RANDOM_PART * random
         )
-        rounded: base.Floats = np.rint(scores * _STEPS) / _STEPS
-        return rounded
+
+
+def _shares_of_most(values: base.Floats) -> base.Floats:
+    """Return values as shares of the largest one, 0 to 1."""
+    most = values.max()
+    return values / most if most else np.zeros_like(values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,11 +121,15 @@ class Packing:
 
 
 def of_request(
-    free: FreeCapacity, request: flavor.VDiskRequest, hosts: list[typing.Any]
+    free: FreeCapacity,
+    request: flavor.VDiskRequest,
+    hosts: list[typing.Any],
+    seed: str,
 ) -> Packing | None:
     """Return how a request packs on H hosts, None if it does not.
 
     :param hosts: their host states.
+    :param seed: a seed of the request's own, for the random part.
     """
     if not hosts:
         return None
@@ -119,7 +140,8 @@ def of_request(
     share = _share(committed, hosts)
     if not share.any():
         return None
-    return Packing(share, space.scores(), committed)
+    random = retries.random_numbers(len(hosts), seed)
+    return Packing(share, space.scores(random), committed)
 
 
 def space_of(free: FreeCapacity, request: flavor.VDiskRequest) -> Space:
@@ -130,13 +152,13 @@ def space_of(free: FreeCapacity, request: flavor.VDiskRequest) -> Space:
         # a disk without free MB/s has no use for its free GiB
         share = free.free_mbps / np.maximum(free.total_mbps, 1)
         free_gb = np.minimum(free_gb, share * total_gb)
+    free_gb = np.maximum(free_gb, 0)
     # it takes half of the time of where() and sum()
-    total_gb, free_gb, vdisks = (
+    total_gb, free_gb, room, vdisks = (
         np.einsum('hd,hd->h', values, usable)
-        for values in (total_gb, np.maximum(free_gb, 0), free.vdisks)
+        for values in (total_gb, free_gb, np.sqrt(free_gb), free.vdisks)
     )
-    disks = usable @ np.ones(usable.shape[1], dtype=np.int32)
-    return Space(total_gb, free_gb, vdisks / np.maximum(disks, 1))
+    return Space(total_gb, free_gb, room, vdisks / np.maximum(total_gb, 1))
 
 
 def _share(committed: float, hosts: list[typing.Any]) -> base.Floats:

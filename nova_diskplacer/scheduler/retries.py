@@ -81,5 +81,10 @@ def disk_order(usable: base.Bools, block: int, seed: str) -> base.Ints:
     return np.concatenate([shuffled.ravel(), columns[whole:], rest])
 
 
+def random_numbers(count: int, seed: str) -> base.Floats:
+    """Return numbers from 0 to 1 by a seed, (count,)."""
+    return _generator(seed).random(count)
+
+
 def _generator(seed: str) -> np.random.Generator:
     return np.random.default_rng([*seed.encode()])

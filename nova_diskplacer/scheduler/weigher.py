@@ -13,7 +13,8 @@
 """Disk Placement Weigher.
 
 Prefers the hosts with the highest score of the flavor's
-``diskplacer:mapping``. ``round_robin``, for example, gives hosts whose disks
+``diskplacer:mapping``, and, the fuller the fleet is, the more those that
+``packing`` prefers. ``round_robin``, for example, gives hosts whose disks
 are least committed the highest score. For
 ``diskplacer:numa`` ``preferred`` a host where the disks are on the NUMA cells
 of the vCPUs scores above every one where they are not. Of hosts that are

@@ -329,9 +329,12 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             warmup_timeout=60.0,
             group='diskplacer_scheduler',
         )
-        # so that disks decide where a server goes, not memory or vCPUs
+        # so that disks decide where a server goes, not memory or vCPUs, and
+        # no random number does
         self.flags(
             disk_placement_weight_multiplier=1000.0,
+            disk_spread_up_to=1.0,
+            disk_pack_from=1.0,
             group='diskplacer_scheduler',
         )
         self.useFixture(

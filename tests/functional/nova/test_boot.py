@@ -392,6 +392,33 @@ class PlacementWeigherTestCase(base.CloudTestCase):
         )
         self.assertEqual({'host0'}, self.boot_hosts(flavor))
 
+    def test_packing(self):
+        self.commit_host0()
+        flavor = self.flavor(vdisks=4, vdisk_gb=1)
+        self.assertEqual({'host1'}, self.boot_hosts(flavor))
+        # host0 has no vdisks and less free space
+        self.flags(
+            disk_spread_up_to=0.0,
+            disk_pack_from=0.0,
+            group='diskplacer_scheduler',
+        )
+        self.assertEqual('host0', self.host_of(self.boot(flavor)).name)
+        # in an aggregate that spreads, host1 scores its free share
+        aggregate = self._create_aggregate('spread')
+        self.admin_api.add_host_to_aggregate(aggregate, 'host1')
+        self.admin_api.post_aggregate_action(
+            aggregate,
+            {
+                'set_metadata': {
+                    'metadata': {
+                        'disk_spread_up_to': '1',
+                        'disk_pack_from': '1',
+                    }
+                }
+            },
+        )
+        self.assertEqual({'host1'}, self.boot_hosts(flavor))
+
 
 class PressureWeigherTestCase(base.CloudTestCase):
     """Hosts that are equal but for the pressure on their disks."""
@@ -404,7 +431,7 @@ class PressureWeigherTestCase(base.CloudTestCase):
         super().setUp()
         # both weighers as they are by default
         self.flags(
-            disk_placement_weight_multiplier=1.0, group='diskplacer_scheduler'
+            disk_placement_weight_multiplier=10.0, group='diskplacer_scheduler'
         )
         self.vdisks = self.flavor(vdisks=2, vdisk_gb=1)
 
@@ -459,7 +486,7 @@ class PressureWeigherTestCase(base.CloudTestCase):
         aggregate = self._create_aggregate('pressed')
         self.admin_api.add_host_to_aggregate(aggregate, 'host0')
         self.admin_api.post_aggregate_action(
-            aggregate, {'set_metadata': {'metadata': {self.option: '10'}}}
+            aggregate, {'set_metadata': {'metadata': {self.option: '100'}}}
         )
         self.assertEqual({'host1'}, self.boot_hosts())
 

@@ -30,6 +30,7 @@ import placement_quality
 from nova_diskplacer import conf
 from nova_diskplacer.scheduler import packing
 from nova_diskplacer.scheduler import plan
+from nova_diskplacer.scheduler import retries
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 MIXES = (
@@ -178,14 +179,17 @@ class PoliciesTest(testtools.TestCase):
                 free,
                 evaluation.flavor.request,
                 [fakes.host_state(at) for at in range(len(rows))],
+                'seed',
             )
             scores = choice.scores
             if pack is not None:
                 packs += 1
                 scores = pack.blend(choice).scores
             np.testing.assert_array_equal(rows[choice.fits], decision.rows)
+            # the same random numbers
+            rng = retries._generator('seed')
             np.testing.assert_allclose(
-                scores[choice.fits].round(4), weigh(decision)
+                scores[choice.fits].round(4), weigh(decision, rng)
             )
         self.assertGreater(packs, 0)
 
@@ -206,7 +210,7 @@ class PoliciesTest(testtools.TestCase):
         self, weights, seed, random_ties
     ):
         policy = policies.Policy(
-            '', lambda _: np.array(weights), random_ties=random_ties
+            '', lambda *_: np.array(weights), random_ties=random_ties
         )
         best = policy.choose(None, np.random.default_rng(seed))
         order = policy.order(None, np.random.default_rng(seed))
@@ -361,7 +365,7 @@ class FiguresTest(testtools.TestCase):
             np.array([[[500, 500], [500, 500]]]),
             np.array([[[3, 0], [1, 0]]]),
             np.zeros((1, 2, 2)),
-            np.zeros((1, 2, 3)),
+            np.array([[[1, 0, 0], [7, 0, 0]]]),
         )
         run = figures.of_policy(mix, shape, stream, hosts, [state], 0, 1.0)
         self.assertAlmostEqual(400 / 700, run.gib)
@@ -372,6 +376,8 @@ class FiguresTest(testtools.TestCase):
         self.assertEqual(6 / 4, run.neighbours)
         self.assertEqual(2, run.neighbours_p95)
         self.assertEqual(0, run.gib_cv)
+        # 511 and 505 of 512 vCPUs
+        self.assertAlmostEqual(3 / 508, run.vcpus_cv)
 
 
 class MeasureTest(testtools.TestCase):

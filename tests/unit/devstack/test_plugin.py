@@ -129,12 +129,12 @@ class PluginTest(testtools.TestCase):
                     'nova.conf',
                     'diskplacer_scheduler',
                     'disk_placement_weight_multiplier',
-                ): ['1.0'],
+                ): ['10.0'],
                 (
                     'nova.conf',
                     'diskplacer_scheduler',
                     'disk_pressure_weight_multiplier',
-                ): ['1.0'],
+                ): ['10.0'],
                 ('nova.conf', 'diskplacer_api', 'volume_type'): ['vdisk'],
                 (
                     'api-paste.ini',

@@ -104,6 +104,7 @@ class MultiplierTest(unittest.TestCase):
             pressure_weigher.DiskPressureWeigher,
         ):
             tested = kind()
+            # until requests come, which read the option
             sign = self._multiplier(tested)
             self.assertEqual(
                 -1.0 if kind is pressure_weigher.DiskPressureWeigher else 1.0,
@@ -177,7 +178,7 @@ class PressureWeigherTest(unittest.TestCase):
         self._report(1, {'pressure': 30}, {'pressure': 30})
         self._report(2, {}, {})
         self.assertEqual(
-            {'host0': -0.2, 'host1': -0.3, 'host2': 0.0},
+            {'host0': -2.0, 'host1': -3.0, 'host2': 0.0},
             self._weights(vdisks=2, vdisk_gb=10),
         )
 
@@ -185,7 +186,7 @@ class PressureWeigherTest(unittest.TestCase):
         self._report(0, {'pressure': 10}, {'pressure': 90, 'used_gb': 90})
         self._report(1, {'pressure': 50}, {'pressure': 50})
         self.assertEqual(
-            {'host0': -0.3, 'host1': -0.5},
+            {'host0': -3.0, 'host1': -5.0},
             self._weights(vdisks=4, vdisk_gb=10, vdisks_per_disk=3),
         )
 
@@ -196,7 +197,7 @@ class PressureWeigherTest(unittest.TestCase):
             filters.disk_request, 'from_spec', lambda spec: None
         ):
             self.assertEqual(
-                {'host0': -0.4, 'host1': 0.0, 'host2': 0.0},
+                {'host0': -4.0, 'host1': 0.0, 'host2': 0.0},
                 self._weights(io_tier='gold'),
             )
 
