@@ -78,21 +78,21 @@ def parse_lsblk(path: str, forest: list[Node]) -> Device:
 
     :raises DiskError: they do not contain it.
     """
-    found = [
+    matches = [
         (root, node)
         for root in forest
         for node in _walk(root)
         # lsblk lists mapped devices by a link
         if path in (node['path'], os.path.realpath(node['path']))
     ]
-    if not found:
+    if not matches:
         raise exception.DiskError(f'{path} is not known to lsblk')
-    node = found[0][1]
+    node = matches[0][1]
     below = [child for child in _walk(node) if child is not node]
     return Device(
         path,
         read_only=node['ro'],
-        on_root_disk=any('/' in _mountpoints(root) for root, _ in found),
+        on_root_disk=any('/' in _mountpoints(root) for root, _ in matches),
         mountpoints=_mountpoints(node),
         holders=tuple(
             child['path'] for child in below if child['type'] != 'part'
@@ -105,9 +105,10 @@ def parse_lsblk(path: str, forest: list[Node]) -> Device:
 
 def parse_wipefs(listed: str) -> tuple[tuple[str, str, str], ...]:
     """Return the signatures in the report of wipefs, '' without any."""
-    found = json.loads(listed)['signatures'] if listed.strip() else []
+    signatures = json.loads(listed)['signatures'] if listed.strip() else []
     return tuple(
-        (one['type'], one['label'] or '', one['uuid'] or '') for one in found
+        (signature['type'], signature['label'] or '', signature['uuid'] or '')
+        for signature in signatures
     )
 
 
@@ -185,7 +186,7 @@ def _walk(node: Node) -> collections.abc.Iterator[Node]:
 
 def _mountpoints(node: Node) -> tuple[str, ...]:
     return tuple(
-        point for one in _walk(node) for point in one['mountpoints'] if point
+        point for part in _walk(node) for point in part['mountpoints'] if point
     )
 
 

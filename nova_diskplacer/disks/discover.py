@@ -136,12 +136,12 @@ def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
         for probe in [_probe(disk_root, name)]
     ]
     deadline = time.monotonic() + probes.TIMEOUT
-    found = []
+    disks = []
     for name, probe, number in requested:
         left = max(0.0, deadline - time.monotonic())
         answered = probe.wait(number, left)
-        found.append(_state(disk_root, name, probe, answered))
-    return found
+        disks.append(_state(disk_root, name, probe, answered))
+    return disks
 
 
 def kind_of(disk_root: str, uuid: str) -> str:
@@ -240,21 +240,21 @@ def _probe(disk_root: str, uuid: str) -> probes.Probe[Disk]:
 
 
 def _read(path: str, uuid: str) -> Disk:
-    known = _probes[path].latest
+    latest = _probes[path].latest
     stat: tuple[int, ...] = ()
-    if known is not None and known.health not in UNAVAILABLE:
-        stat = standby.read_stat(known.device)
+    if latest is not None and latest.health not in UNAVAILABLE:
+        stat = standby.read_stat(latest.device)
     quiet = standby.is_marked(path) and standby.is_quiet(
         _stats.get(path, ()), stat
     )
     _stats[path] = stat
     try:
         if not naming.is_entry(path):
-            found = _read_identity(path, uuid, direct=not quiet)
-            disk = _read_filesystem(found, path)
-        elif known is not None and quiet:
+            stored = _read_identity(path, uuid, direct=not quiet)
+            disk = _read_filesystem(stored, path)
+        elif latest is not None and quiet:
             # LVM writes to the device when it changes the group
-            disk = known
+            disk = latest
         else:
             disk = _read_group(uuid, path)
     except exception.DiskHung:
@@ -279,18 +279,18 @@ def _state(
     disk_root: str, uuid: str, probe: probes.Probe[Disk], answered: bool
 ) -> Disk:
     """Return a disk; one that has not answered is late or hung."""
-    known = probe.latest
-    if known is not None and (answered or not probe.is_hung):
-        found = dataclasses.replace(known, late=not answered)
+    latest = probe.latest
+    if latest is not None and (answered or not probe.is_hung):
+        disk = dataclasses.replace(latest, late=not answered)
     else:
-        found = _hung(disk_path(disk_root, uuid), uuid, known)
+        disk = _hung(disk_path(disk_root, uuid), uuid, latest)
     draining = os.path.lexists(disk_path(disk_root, uuid) + _DRAINING)
-    return dataclasses.replace(found, draining=draining)
+    return dataclasses.replace(disk, draining=draining)
 
 
-def _hung(path: str, uuid: str, known: Disk | None) -> Disk:
+def _hung(path: str, uuid: str, latest: Disk | None) -> Disk:
     _log.log(path, 'Disk %s is %s: it does not answer', path, HUNG)
-    return dataclasses.replace(known or missing(uuid, path), health=HUNG)
+    return dataclasses.replace(latest or missing(uuid, path), health=HUNG)
 
 
 def _read_identity(
@@ -308,14 +308,14 @@ def _read_identity(
         ) from error
     if direct:
         _read_direct(path)
-    known = identity.read(path)
-    if known is None or known.uuid != uuid:
-        carried = known.uuid if known else 'none'
+    stored = identity.read(path)
+    if stored is None or stored.uuid != uuid:
+        carried = stored.uuid if stored else 'none'
         raise exception.DiskError(f'its identity is {carried}')
-    return known
+    return stored
 
 
-def _read_filesystem(known: identity.Identity, path: str) -> Disk:
+def _read_filesystem(stored: identity.Identity, path: str) -> Disk:
 
     def waiting() -> None:
         # another process has the lock; the disk itself must still answer
@@ -328,16 +328,16 @@ def _read_filesystem(known: identity.Identity, path: str) -> Disk:
         total_gb = space.total_gb(directory, status)
     block = sysfs.find_filesystem_device(path)
     return Disk(
-        uuid=known.uuid,
+        uuid=stored.uuid,
         path=path,
         device=block.device,
-        medium=known.medium,
+        medium=stored.medium,
         model=block.model,
         numa_node=block.numa_node,
         size_bytes=status.f_blocks * status.f_frsize,
         free_bytes=space.free_bytes(status),
         total_gb=total_gb,
-        mbps=known.mbps,
+        mbps=stored.mbps,
         health=READ_ONLY if status.f_flag & os.ST_RDONLY else OK,
         vdisks=vdisks,
     )
@@ -345,22 +345,22 @@ def _read_filesystem(known: identity.Identity, path: str) -> Disk:
 
 def _read_group(uuid: str, path: str) -> Disk:
     group = groups.require(uuid)
-    known = group.identity
-    if known.uuid != uuid:
-        raise exception.DiskError(f'its identity is {known.uuid}')
+    stored = group.identity
+    if stored.uuid != uuid:
+        raise exception.DiskError(f'its identity is {stored.uuid}')
     block = sysfs.find_device(group.devices[0])
     read_only = group.read_only or block.read_only
     return Disk(
-        uuid=known.uuid,
+        uuid=stored.uuid,
         path=path,
         device=block.device,
-        medium=known.medium,
+        medium=stored.medium,
         model=block.model,
         numa_node=block.numa_node,
         size_bytes=group.size_bytes,
         free_bytes=max(0, group.free_bytes - space.SLACK),
         total_gb=group.total_gb,
-        mbps=known.mbps,
+        mbps=stored.mbps,
         health=READ_ONLY if read_only else OK,
         vdisks=group.vdisks,
     )

@@ -103,7 +103,7 @@ def choose(
     medium: str | None,
     mbps: int | None,
     block: sysfs.Block,
-    known: Identity | None = None,
+    before: Identity | None = None,
 ) -> Identity:
     """Return the identity with which to prepare a disk.
 
@@ -114,13 +114,13 @@ def choose(
     :raises DiskError: the medium is unknown.
     """
     if medium is None:
-        medium = known.medium if known else medium_of(block)
+        medium = before.medium if before else medium_of(block)
     if medium is None:
         raise exception.DiskError(
             f'the medium of {path} is unknown: set --medium'
         )
     if mbps is None:
-        same = known if known and known.medium == medium else None
+        same = before if before and before.medium == medium else None
         mbps = same.mbps if same else DEFAULT_MBPS[medium]
     return Identity(uuid, medium, mbps)
 

@@ -79,14 +79,14 @@ def all_links(disk_root: str) -> dict[str, str | None]:
             names = os.listdir(directory)
         except FileNotFoundError:
             return {}
-    found: dict[str, str | None] = {}
+    by_name: dict[str, str | None] = {}
     for name in sorted(names):
         if not name.startswith(_NEW):
             try:
-                found[name] = linked_disk(disk_root, name)
+                by_name[name] = linked_disk(disk_root, name)
             except exception.DiskError:
-                found[name] = None
-    return found
+                by_name[name] = None
+    return by_name
 
 
 def link(disk_root: str, uuid: str, name: str) -> None:

@@ -64,14 +64,14 @@ def from_disk(disk_root: str, disk: str) -> list[str]:
     directory = os.path.join(disk_root, DIRECTORY)
     with host_files.disk_errors(directory):
         names = os.listdir(directory) if os.path.isdir(directory) else []
-    found = []
+    vdisks = []
     for name in sorted(names):
         # not that of a file that is being replaced
         with contextlib.suppress(exception.DiskError):
             record = read(disk_root, name)
             if record and record.source == disk:
-                found.append(name)
-    return found
+                vdisks.append(name)
+    return vdisks
 
 
 def write(disk_root: str, name: str, record: Record) -> None:

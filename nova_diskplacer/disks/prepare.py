@@ -149,18 +149,18 @@ def _sole(device: str, number: int) -> contextlib.AbstractContextManager[None]:
 def _prepare_device(
     disk_root: str, device: str, medium: str | None, wipe: bool, fstab: str
 ) -> str:
-    known = block.inspect(device)
-    uuid = block.prepared_uuid(known)
+    inspected = block.inspect(device)
+    uuid = block.prepared_uuid(inspected)
     commands.require('mkfs.xfs', 'mount')
     fstab_.check(fstab)
-    if uuid is None or not _can_complete(disk_root, known, uuid, wipe):
-        refusal = block.refusal_reason(known, wipe)
+    if uuid is None or not _can_complete(disk_root, inspected, uuid, wipe):
+        refusal = block.refusal_reason(inspected, wipe)
         if refusal:
             raise exception.DiskError(f'{device} {refusal}')
         if wipe or block.mkfs_interrupted(device):
             _require_medium(device, medium)
             _remove_unused(disk_root, uuid, fstab)
-            block.wipe(known)
+            block.wipe(inspected)
             uuid = None
         if uuid is None:
             _require_medium(device, medium)
@@ -226,19 +226,19 @@ def _check_directory(disk_root: str, directory: str) -> str:
             raise exception.DiskError(
                 f'{directory} is on the same filesystem as disk {disk.uuid}'
             )
-    known = identity.read(directory)
-    return known.uuid if known else str(uuidlib.uuid4())
+    before = identity.read(directory)
+    return before.uuid if before else str(uuidlib.uuid4())
 
 
 def _write_identity(
     path: str, uuid: str, medium: str | None, mbps: int | None
 ) -> None:
-    known = identity.read(path)
+    before = identity.read(path)
     block_device = sysfs.find_filesystem_device(path)
-    wanted = identity.choose(path, uuid, medium, mbps, block_device, known)
+    chosen = identity.choose(path, uuid, medium, mbps, block_device, before)
     vdisks.make_directory(path)
-    if known != wanted:
-        identity.write(path, wanted)
+    if before != chosen:
+        identity.write(path, chosen)
 
 
 def _link_entry(disk_root: str, uuid: str, directory: str) -> None:

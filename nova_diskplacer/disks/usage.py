@@ -49,8 +49,8 @@ def vdisks_in_use(
                 continue
             # the directory itself is not read, because its disk may hang; its
             # parent is not on that disk
-            found = os.path.dirname(links.resolve(path))
-            parent, name = os.path.split(found)
+            place = os.path.dirname(links.resolve(path))
+            parent, name = os.path.split(place)
             directory = os.path.join(os.path.realpath(parent), name)
             if directory in by_directory:
                 yield server, path, by_directory[directory]
@@ -64,7 +64,7 @@ def servers_by_disk(
 
     A disk without any is left out. Each server is listed once per disk.
     """
-    found: dict[str, dict[str, Server]] = {}
+    by_disk: dict[str, dict[str, Server]] = {}
     for server, _, disk in vdisks_in_use(servers, disks):
-        found.setdefault(disk, {})[server.uuid] = server
-    return {disk: list(by_uuid.values()) for disk, by_uuid in found.items()}
+        by_disk.setdefault(disk, {})[server.uuid] = server
+    return {disk: list(by_uuid.values()) for disk, by_uuid in by_disk.items()}

@@ -102,9 +102,9 @@ def foreign_bytes_to_record(
 def record_foreign_bytes(directory: int) -> None:
     """Record the size of foreign data on a disk, if it has grown."""
     figures = _figures(directory, os.fstatvfs(directory))
-    wanted, recorded = foreign_bytes_to_record(*figures), figures[-1]
-    if wanted > recorded:
-        os.setxattr(directory, _FOREIGN_XATTR, str(wanted).encode())
+    foreign, recorded = foreign_bytes_to_record(*figures), figures[-1]
+    if foreign > recorded:
+        os.setxattr(directory, _FOREIGN_XATTR, str(foreign).encode())
 
 
 def _figures(

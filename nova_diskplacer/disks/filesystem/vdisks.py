@@ -144,7 +144,7 @@ def _remove_leftovers(directory: int) -> None:
 
 def scan(disk: str) -> tuple[VDisk, ...]:
     """Return the vdisks on the disk at path ``disk``, sorted by name."""
-    found = []
+    vdisks = []
     with os.scandir(os.path.join(disk, DIRECTORY)) as entries:
         for entry in entries:
             # the file may be deleted since it was listed
@@ -152,8 +152,8 @@ def scan(disk: str) -> tuple[VDisk, ...]:
                 if not entry.name.startswith(UNFINISHED) and entry.is_file(
                     follow_symlinks=False
                 ):
-                    found.append(_read(entry.path, entry.name))
-    return tuple(sorted(found, key=lambda vdisk: vdisk.name))
+                    vdisks.append(_read(entry.path, entry.name))
+    return tuple(sorted(vdisks, key=lambda vdisk: vdisk.name))
 
 
 def create(

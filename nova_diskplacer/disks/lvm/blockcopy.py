@@ -114,7 +114,7 @@ def _rewrite(
     with (
         _open_exclusively(target) as writer,
         # direct I/O needs memory aligned to pages
-        mmap.mmap(-1, _STEP) as wanted,
+        mmap.mmap(-1, _STEP) as content,
         mmap.mmap(-1, _STEP) as present,
     ):
         zeros = bytes(_STEP)
@@ -124,13 +124,13 @@ def _rewrite(
             limit.wait(offset - start)
             size = min(_STEP, end - offset)
             if reader is not None:
-                _read(reader, wanted, size, offset)
-            data = wanted[:size]
+                _read(reader, content, size, offset)
+            data = content[:size]
             if compare or data == zeros[:size]:
                 _read(writer, present, size, offset)
                 if present[:size] == data:
                     continue
-            with memoryview(wanted)[:size] as view:
+            with memoryview(content)[:size] as view:
                 if os.pwrite(writer, view, offset) != size:
                     raise OSError(errno.EIO, 'short write')
         os.fsync(writer)

@@ -136,12 +136,12 @@ def run(*command: str) -> str:
         error output.
     """
     groups = set(filter(None, map(naming.group_of_argument, command)))
-    known = KNOWN.get(groups.pop()) if len(groups) == 1 else ()
+    devices = KNOWN.get(groups.pop()) if len(groups) == 1 else ()
     return commands.run(
         *_launcher,
         *command,
         *(_CONFIG if command[0].startswith(_LVM_PREFIXES) else ()),
-        *devices_option(known),
+        *devices_option(devices),
         environment={
             **{
                 name: value

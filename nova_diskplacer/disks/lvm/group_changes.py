@@ -189,7 +189,7 @@ def change_tags(
     A killed command may have changed some of the volumes.
     """
     options = naming.tag_options(add, remove)
-    commands.run('lvchange', *options, *(one.path for one in volumes))
+    commands.run('lvchange', *options, *(volume.path for volume in volumes))
 
 
 def _finish(uuid: str, before: report.Group) -> None:
@@ -198,7 +198,9 @@ def _finish(uuid: str, before: report.Group) -> None:
     changed = now.seqno != before.seqno
     if changed and before.zeroed and now.zeroed_tag == before.zeroed_tag:
         present = {volume.uuid for volume in now.volumes}
-        removed = [one for one in before.volumes if one.uuid not in present]
+        removed = [
+            volume for volume in before.volumes if volume.uuid not in present
+        ]
         if all(naming.DELETED in volume.tags for volume in removed):
             mark_zeroed(uuid)
         else:

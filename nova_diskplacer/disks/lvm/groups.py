@@ -48,8 +48,8 @@ class _GroupLock:
         self._since = 0.0
 
     def __enter__(self) -> None:
-        held = time.monotonic() - self._since
-        patience = max(0.0, probes.HUNG_AFTER - held)
+        waited = time.monotonic() - self._since
+        patience = max(0.0, probes.HUNG_AFTER - waited)
         if not self._lock.acquire(timeout=patience):
             raise exception.DiskHung(
                 f'{self._name} is hung: it does not answer'
@@ -96,12 +96,12 @@ class GroupCache:
         with self._lock:
             lock = self._locks.setdefault(name, _GroupLock(name))
         with lock:
-            known = self._groups.get(name)
-            if known is not None and all(
+            cached = self._groups.get(name)
+            if cached is not None and all(
                 before is not None and before == header(device)
-                for device, before in known[1].items()
+                for device, before in cached[1].items()
             ):
-                return known[0]
+                return cached[0]
             return self._read(name, self._known.get(name))
 
     def probe(self, name: str) -> probes.Probe[report.Group | None]:
@@ -137,10 +137,10 @@ class GroupCache:
         # LVM reports no path for devices that are missing
         self._known.replace(
             {
-                one.name: [
-                    path for path in one.devices if path.startswith('/')
+                group.name: [
+                    path for path in group.devices if path.startswith('/')
                 ]
-                for one in groups.values()
+                for group in groups.values()
             }
         )
         return groups.get(name)
@@ -152,11 +152,11 @@ def header(device: str) -> bytes | None:
     None if the metadata is elsewhere, or the device cannot be read.
     """
     try:
-        found = probes.read_direct(device, _HEADER_AT, _BLOCK)[:_HEADER_SIZE]
+        block = probes.read_direct(device, _HEADER_AT, _BLOCK)[:_HEADER_SIZE]
     except OSError:
         return None
     # the magic follows a checksum
-    return found if found[4:].startswith(_HEADER_MAGIC) else None
+    return block if block[4:].startswith(_HEADER_MAGIC) else None
 
 
 _cache = GroupCache(report.read, commands.KNOWN)

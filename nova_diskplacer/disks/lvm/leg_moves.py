@@ -136,7 +136,7 @@ def _mirror(
         target = group.require(leg)
         if naming.INCOMPLETE not in target.tags:
             group_changes.change_tags([target], [naming.INCOMPLETE])
-    places = [group_changes.activate(one) for one in (source, target)]
+    places = [group_changes.activate(volume) for volume in (source, target)]
     # core: with a log on disk, a reboot would leave a second truth about the
     # place of the leg. handle_errors: without it the kernel completes a write
     # that only the copy has, and a move that is taken back loses it.
@@ -172,16 +172,16 @@ def move_progress(old: Location, name: str, new: Location) -> tuple[int, int]:
                 f'the copy of leg {leg} of {name} has ended: the volume was '
                 'deleted, or the host was rebooted'
             )
-        found = _STATUS.search(device_mapper.status(path))
-        if found is None:
+        status = _STATUS.search(device_mapper.status(path))
+        if status is None:
             raise exception.DiskError(f'the copy of leg {leg} was taken back')
-        if found[3].strip('A'):
+        if status[3].strip('A'):
             raise exception.DiskError(
                 f'a disk failed while leg {leg} of {name} was copied: the '
-                f'kernel tells {found[3]} of its places, see its log'
+                f'kernel tells {status[3]} of its places, see its log'
             )
         size = groups.require(here[0]).require(name + here[1]).size_bytes
-        done += size * int(found[1]) // int(found[2])
+        done += size * int(status[1]) // int(status[2])
         total += size
     return done, total
 
@@ -255,27 +255,27 @@ def settle_legs(new: Location, name: str, old: Location) -> None:
 
 
 def _mark_left(group: report.Group, names: list[str]) -> None:
-    left = [one for one in map(group.find, names) if one and not one.moving]
+    left = [leg for leg in map(group.find, names) if leg and not leg.moving]
     if left:
         group_changes.change_tags(
             left,
             [f'{naming.MOVING}=left', naming.DELETED],
-            {tag for one in left for tag in one.stripe_tags},
+            {tag for leg in left for tag in leg.stripe_tags},
         )
 
 
 def _settle(group: report.Group, names: list[str], location: Location) -> None:
     """Give legs the tags of a location, and none of a move."""
-    wanted = set(naming.location_tags(location))
+    tags = set(naming.location_tags(location))
     marks = naming.STRIPE + '.', naming.MOVING + '='
     present = {
-        one: {tag for tag in one.tags if tag.startswith(marks)}
-        for one in map(group.require, names)
+        leg: {tag for tag in leg.tags if tag.startswith(marks)}
+        for leg in map(group.require, names)
     }
-    others = [one for one in present if present[one] != wanted]
+    others = [leg for leg in present if present[leg] != tags]
     if others:
         old = set().union(*present.values())
-        group_changes.change_tags(others, wanted, old - wanted)
+        group_changes.change_tags(others, tags, old - tags)
 
 
 def interrupted_move(uuid: str, name: str) -> tuple[Location, Location] | None:

@@ -174,8 +174,8 @@ def location_tags(location: Location) -> list[str]:
 def stripe_of(tags: collections.abc.Set[str]) -> Location:
     """Return the location of a striped vdisk, empty for any other vdisk."""
     number = sum(tag.startswith(STRIPE + '.') for tag in tags)
-    found = [value(tags, f'{STRIPE}.{index}') for index in range(number)]
-    return Location(found if all(found) else ())
+    disks = [value(tags, f'{STRIPE}.{index}') for index in range(number)]
+    return Location(disks if all(disks) else ())
 
 
 def tag_options(

@@ -68,27 +68,27 @@ def prepare(
     :returns: the UUID of the disk.
     :raises DiskError: the device is refused, or a step failed.
     """
-    known = block.inspect(device)
-    group = None if wipe else _prepared_group(known)
+    inspected = block.inspect(device)
+    group = None if wipe else _prepared_group(inspected)
     if group is None:
-        if _group_on(known) == '':
+        if _group_on(inspected) == '':
             # an empty physical volume of a killed run
-            known = dataclasses.replace(known, signatures=())
-        refusal = block.refusal_reason(known, wipe)
+            inspected = dataclasses.replace(inspected, signatures=())
+        refusal = block.refusal_reason(inspected, wipe)
         if refusal:
             raise exception.DiskError(f'{device} {refusal}')
-        if not wipe and block.prepared_uuid(known):
+        if not wipe and block.prepared_uuid(inspected):
             raise exception.DiskError(
                 f'{device} is a disk with a filesystem; --wipe destroys it'
             )
         uuid = str(uuidlib.uuid4())
         block_device = sysfs.find_device(device)
-        wanted = identity.choose(device, uuid, medium, mbps, block_device)
+        chosen = identity.choose(device, uuid, medium, mbps, block_device)
         # it is installed
         commands.run('vgcreate', '--version')
         if wipe:
-            block.wipe(known)
-        _create(device, wanted)
+            block.wipe(inspected)
+        _create(device, chosen)
     else:
         uuid = group.identity.uuid
         _import(group, device)
@@ -124,7 +124,7 @@ def release(disk_root: str, device: str) -> None:
         raise exception.DiskError(
             f'{device} is in use: it is disk {uuid}; forget that first'
         )
-    if not group.exported and {one.name for one in group.volumes} <= {
+    if not group.exported and {volume.name for volume in group.volumes} <= {
         _ZEROING
     }:
         commands.run_retry_udev('vgchange', '--activate', 'n', group.name)
@@ -181,8 +181,8 @@ def _group_on(device: block.Device) -> str | None:
         'pvs', '--reportformat', 'json', '--options', 'vg_name', device.path
     )
     with host_commands.report_errors('pvs', listed):
-        found = commands.parse_report(listed)
-        return str(found['report'][0]['pv'][0]['vg_name'])
+        pvs = commands.parse_report(listed)
+        return str(pvs['report'][0]['pv'][0]['vg_name'])
 
 
 def _add_to_devices_file(device: str) -> None:
@@ -198,12 +198,12 @@ def _add_to_devices_file(device: str) -> None:
         commands.run('lvmdevices', '--yes', '--adddev', device)
 
 
-def _create(device: str, wanted: identity.Identity) -> None:
+def _create(device: str, chosen: identity.Identity) -> None:
     # without --yes LVM refuses a device with any signature
     commands.run(
         'vgcreate',
-        *naming.tag_options([naming.TAG, *naming.identity_tags(wanted)]),
-        naming.group_name(wanted.uuid),
+        *naming.tag_options([naming.TAG, *naming.identity_tags(chosen)]),
+        naming.group_name(chosen.uuid),
         device,
     )
 
@@ -223,12 +223,13 @@ def _import(group: report.Group, device: str) -> None:
 
 def _update_identity(uuid: str, medium: str | None, mbps: int | None) -> None:
     group = groups.require(uuid)
-    known = group.identity
+    before = group.identity
     block_device = sysfs.find_device(group.devices[0])
-    wanted = identity.choose(
-        group.name, uuid, medium, mbps, block_device, known
+    chosen = identity.choose(
+        group.name, uuid, medium, mbps, block_device, before
     )
-    old, new = (set(naming.identity_tags(one)) for one in (known, wanted))
+    old = set(naming.identity_tags(before))
+    new = set(naming.identity_tags(chosen))
     if old != new:
         group_changes.replace_tags(uuid, old, new)
 

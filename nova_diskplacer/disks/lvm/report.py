@@ -67,7 +67,7 @@ class Volume:
     def dirty_from(self) -> int | None:
         """The first byte that may hold old data, None without any."""
         starts = [tag.partition('=')[2] for tag in self.dirty_tags]
-        return min((_number(one) or 0 for one in starts), default=None)
+        return min((_number(start) or 0 for start in starts), default=None)
 
     @property
     def dirty_tags(self) -> list[str]:
@@ -179,8 +179,8 @@ class Group:
     @property
     def total_gb(self) -> int:
         """GiB that vdisks may fill, including the existing ones."""
-        held = sum(volume.size_bytes for volume in self.volumes)
-        return space.capacity_gb(self.size_bytes, self.free_bytes, held, 0)
+        filled = sum(volume.size_bytes for volume in self.volumes)
+        return space.capacity_gb(self.size_bytes, self.free_bytes, filled, 0)
 
     @property
     def vdisks(self) -> tuple[VDisk, ...]:
@@ -188,13 +188,13 @@ class Group:
 
         All legs of an elastic vdisk are one.
         """
-        found: dict[str, list[VDisk]] = collections.defaultdict(list)
+        by_name: dict[str, list[VDisk]] = collections.defaultdict(list)
         for volume in self.volumes:
             vdisk = volume.vdisk
             is_leg = vdisk.minimum or vdisk.moving
             name = naming.whole_name(vdisk.name) if is_leg else vdisk.name
-            found[name].append(vdisk)
-        return tuple(_whole(name, found[name]) for name in sorted(found))
+            by_name[name].append(vdisk)
+        return tuple(_whole(name, by_name[name]) for name in sorted(by_name))
 
     def legs_of(self, vdisk: str) -> list[str]:
         """Return the names of a vdisk's legs, those that move at the end.
@@ -205,21 +205,23 @@ class Group:
         """
         naming.volume_name(vdisk)
         legs = [
-            one.vdisk
-            for one in self.volumes
-            if one.vdisk.name == vdisk
+            leg.vdisk
+            for leg in self.volumes
+            if leg.vdisk.name == vdisk
             or (
-                (one.vdisk.minimum or one.moving)
-                and naming.whole_name(one.vdisk.name) == vdisk
+                (leg.vdisk.minimum or leg.moving)
+                and naming.whole_name(leg.vdisk.name) == vdisk
             )
         ]
-        legs.sort(key=lambda one: (one.moving, one.name))
-        return [one.name for one in legs]
+        legs.sort(key=lambda leg: (leg.moving, leg.name))
+        return [leg.name for leg in legs]
 
     def find(self, vdisk: str) -> Volume | None:
         """Return the volume of a vdisk, None if there is none."""
         name = naming.volume_name(vdisk)
-        return next((one for one in self.volumes if one.name == name), None)
+        return next(
+            (volume for volume in self.volumes if volume.name == name), None
+        )
 
     def require(self, vdisk: str) -> Volume:
         """Return the volume of a vdisk."""
@@ -261,7 +263,11 @@ class Group:
     def snapshots_of(self, vdisk: str) -> list[str]:
         """Return the names of a vdisk's thick snapshots."""
         name = naming.volume_name(vdisk)
-        return [one.vdisk.name for one in self.volumes if one.origin == name]
+        return [
+            volume.vdisk.name
+            for volume in self.volumes
+            if volume.origin == name
+        ]
 
     def check_free(self, size_bytes: int) -> None:
         """Check that the group has space left."""
@@ -307,15 +313,15 @@ def read(devices: tuple[str, ...]) -> str:
 def parse(text: str) -> dict[str, Group]:
     """Return the groups of a full report in JSON, by name."""
     with host_commands.report_errors('lvm fullreport', text):
-        found = commands.parse_report(text)['report']
-        groups = [_group(one) for one in found if 'vg' in one]
+        reports = commands.parse_report(text)['report']
+        groups = [_group(fields) for fields in reports if 'vg' in fields]
     return {group.name: group for group in groups}
 
 
-def _group(one: dict[str, Any]) -> Group:
-    fields = one['vg'][0]
+def _group(report: dict[str, Any]) -> Group:
+    fields = report['vg'][0]
     size, free = int(fields['vg_size']), int(fields['vg_free'])
-    volumes = one.get('lv', ())
+    volumes = report.get('lv', ())
     pools = [
         lv
         for lv in volumes
@@ -323,11 +329,15 @@ def _group(one: dict[str, Any]) -> Group:
         and 'pool' in lv['lv_layout'].split(',')
     ]
     name = fields['vg_name']
-    held = tuple(_volume(name, lv) for lv in volumes if lv not in pools)
+    vdisk_volumes = tuple(
+        _volume(name, lv) for lv in volumes if lv not in pools
+    )
     if pools:
         # thin volumes count with their full size, so the pool never overflows
         size = int(pools[0]['lv_size'])
-        taken = sum(volume.size_bytes for volume in held if volume.thin)
+        taken = sum(
+            volume.size_bytes for volume in vdisk_volumes if volume.thin
+        )
         free = max(0, size - taken)
     tags = _tags(fields['vg_tags'])
     marks = frozenset(tag for tag in tags if tag.startswith(naming.ZEROED))
@@ -339,9 +349,9 @@ def _group(one: dict[str, Any]) -> Group:
         read_only=fields['vg_permissions'] != 'writeable',
         exported=bool(fields['vg_exported']),
         partial=bool(fields['vg_partial']),
-        devices=tuple(pv['pv_name'] for pv in one.get('pv', ())),
+        devices=tuple(pv['pv_name'] for pv in report.get('pv', ())),
         thin=bool(pools),
-        volumes=tuple(sorted(held, key=lambda volume: volume.name)),
+        volumes=tuple(sorted(vdisk_volumes, key=lambda volume: volume.name)),
         seqno=int(fields['vg_seqno']),
         zeroed_tag=min(marks, default=''),
     )

@@ -163,9 +163,9 @@ def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
         # the name changes last: it proves that all else is done
         if old != new:
             group_changes.change_tags([volume], new - old, old - new)
-        wanted = naming.volume_name(new_name)
-        if volume.name != wanted:
-            commands.run('lvrename', group.name, volume.name, wanted)
+        full_name = naming.volume_name(new_name)
+        if volume.name != full_name:
+            commands.run('lvrename', group.name, volume.name, full_name)
 
 
 def in_use(uuid: str, name: str) -> bool:

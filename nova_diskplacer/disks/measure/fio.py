@@ -71,9 +71,9 @@ def loads_for(medium: str) -> dict[str, Load]:
     # More than a medium serves at once, but not so many that a hard disk
     # avoids seeks by sorting.
     deep, jobs = (32, 1) if medium == flavor.HDD else (64, 4)
-    found = {'latency': Load('single reads', 'randread', _BLOCK, 1, 'IOPS')}
+    loads = {'latency': Load('single reads', 'randread', _BLOCK, 1, 'IOPS')}
     for letter, way in (('r', 'read'), ('w', 'write')):
-        found |= {
+        loads |= {
             f'{letter}bps': Load(
                 f'long sequential {way}s', way, 1 << 20, 16, 'MB/s'
             ),
@@ -84,7 +84,7 @@ def loads_for(medium: str) -> dict[str, Load]:
                 f'random {way}s', 'rand' + way, _BLOCK, deep, 'IOPS', jobs
             ),
         }
-    return found
+    return loads
 
 
 @dataclasses.dataclass

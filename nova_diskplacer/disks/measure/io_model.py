@@ -107,23 +107,23 @@ def save(disk_root: str, uuid: str, model: Model) -> None:
     """
     if discover.kind_of(disk_root, uuid) == discover.LVM:
         group = groups.require(uuid)
-        wanted = dataclasses.replace(group.identity, mbps=model.mbps)
+        changed = dataclasses.replace(group.identity, mbps=model.mbps)
         changing = (TAG + '=', naming.MBPS + '=')
         group_changes.replace_tags(
             uuid,
             {tag for tag in group.tags if tag.startswith(changing)},
-            {f'{TAG}={to_text(model)}', *naming.identity_tags(wanted)},
+            {f'{TAG}={to_text(model)}', *naming.identity_tags(changed)},
         )
         return
     path = discover.require_mounted(disk_root, uuid)
     with files.disk_errors(path):
-        known = identity.read(path)
-        assert known is not None  # noqa: S101
+        before = identity.read(path)
+        assert before is not None  # noqa: S101
         files.replace(
             os.path.join(path, FILE), to_text(model) + '\n', durable=True
         )
-        if known.mbps != model.mbps:
-            identity.write(path, dataclasses.replace(known, mbps=model.mbps))
+        if before.mbps != model.mbps:
+            identity.write(path, dataclasses.replace(before, mbps=model.mbps))
 
 
 def to_text(model: Model) -> str:
@@ -180,10 +180,10 @@ def parse_coefficients(text: str) -> Model:
 
 
 def _parse_json(text: str) -> dict[str, str]:
-    found = json.loads(text)
-    if not isinstance(found, list) or len(found) != 1:
+    models = json.loads(text)
+    if not isinstance(models, list) or len(models) != 1:
         return {}
-    (fields,) = found
+    (fields,) = models
     if not isinstance(fields, dict):
         return {}
     return {name: str(value) for name, value in fields.items()}
