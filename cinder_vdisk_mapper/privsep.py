@@ -49,7 +49,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import bind_failures
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import links
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.location import Location
@@ -200,14 +200,14 @@ def all_links(*, root: str) -> dict[str, str | None]:
 
 
 def recorded_move(name: str, *, root: str) -> tuple[str, ...] | None:
-    """Return the record of a move as :func:`moves.read`."""
-    return moves.read(root, name)
+    """Return the record of a move as :func:`move_records.read`."""
+    return move_records.read(root, name)
 
 
 def unlink(name: str, *, root: str) -> None:
     """Remove a link, and the record of a move that has ended."""
     links.unlink(root, name)
-    moves.remove(root, name)
+    move_records.remove(root, name)
 
 
 def _on_disk(function: collections.abc.Callable[..., Any]) -> Operation:

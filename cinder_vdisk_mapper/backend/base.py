@@ -26,7 +26,7 @@ from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import links
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
@@ -189,10 +189,10 @@ class Backend(abc.ABC):
         if files.exists(self.link_path(name)) or self.recorded_move(name):
             self._run('unlink', name)
 
-    def recorded_move(self, name: str) -> moves.Record | None:
+    def recorded_move(self, name: str) -> move_records.Record | None:
         """Return the record of a vdisk's move, None if there is none."""
-        record = self._read(moves.read, 'recorded_move', name)
-        return moves.Record(*record) if record else None
+        record = self._read(move_records.read, 'recorded_move', name)
+        return move_records.Record(*record) if record else None
 
     def _read(
         self,

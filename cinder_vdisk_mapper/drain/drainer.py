@@ -29,7 +29,7 @@ from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import files
 from nova_diskplacer.placement.client import GB
@@ -147,8 +147,8 @@ class Drainer:
             vdisk.name: vdisk.server_id for vdisk in backend.disk(uuid).vdisks
         }
         others = {disk.uuid for disk in self._others(uuid)}
-        for name in moves.from_disk(backend.disk_root, uuid):
-            record = moves.read(backend.disk_root, name)
+        for name in move_records.from_disk(backend.disk_root, uuid):
+            record = move_records.read(backend.disk_root, name)
             server = servers.get(name)
             if record and server and record.target in others:
                 vdisk_move.follow(self.operations, server, record.target, uuid)
@@ -173,11 +173,11 @@ class Drainer:
         """
         backend = self.operations.backend
         items = {item.vdisk.name: item for item in surveyed.items}
-        for name in moves.from_disk(backend.disk_root, uuid):
+        for name in move_records.from_disk(backend.disk_root, uuid):
             if (item := items.get(name)) is None or not (
                 item.begun or item.elsewhere
             ):
-                moves.remove(backend.disk_root, name)
+                move_records.remove(backend.disk_root, name)
 
 
 def _alone(disk_root: str) -> contextlib.AbstractContextManager[None]:

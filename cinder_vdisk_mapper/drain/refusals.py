@@ -19,7 +19,7 @@ reasons of space and mapping.
 import dataclasses
 
 from cinder_vdisk_mapper.cinder_api.types import is_migrating
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Facts:
     disk: str
     place: str | None
     copies: tuple[str, ...]
-    record: moves.Record | None
+    record: move_records.Record | None
 
 
 def reason(facts: Facts, backend: str) -> str:

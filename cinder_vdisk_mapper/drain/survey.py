@@ -37,7 +37,7 @@ from cinder_vdisk_mapper.vdisks import records as records_
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import ledger
 from nova_diskplacer.placement.client import GB
@@ -279,7 +279,7 @@ class Surveyor:
         servers: dict[str, nova_api.Server | None],
         striped: bool,
         copies: tuple[str, ...],
-        record: moves.Record | None,
+        record: move_records.Record | None,
         place: str | None,
     ) -> refusals.Facts:
         attached = attachments(volume)

@@ -37,7 +37,7 @@ from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
@@ -174,14 +174,14 @@ class VolumeMove(vdisk_steps.VDiskSteps):
                 f'disk {self.target_disk} has another copy of it, which no '
                 'move from here has made: see "diskplacer-manage disk audit"'
             )
-        moves.write(
+        move_records.write(
             self._backend.disk_root,
             name,
-            moves.Record(self.source_disk, self.target_disk),
+            move_records.Record(self.source_disk, self.target_disk),
         )
 
     def forget(self) -> None:
-        moves.remove(self._backend.disk_root, self.vdisk.name)
+        move_records.remove(self._backend.disk_root, self.vdisk.name)
 
     def copy(self) -> None:
         """Copy a vdisk that no process has open, or has had meanwhile."""

@@ -20,7 +20,7 @@ from unittest import mock
 
 from cinder_vdisk_mapper.vdisks import linking
 from nova_diskplacer import exception
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 from tests.functional.cinder import test_drain
 
 # Schedules of the test; hundreds before a release.
@@ -83,8 +83,8 @@ class ScheduleTestCase(test_drain.DrainerTestCase):
                 (backend, 'condemn'),
                 (backend, 'link'),
                 (linking, 'save_disk'),
-                (moves, 'write'),
-                (moves, 'remove'),
+                (move_records, 'write'),
+                (move_records, 'remove'),
             )
         ]
         for patch in patches:
@@ -119,7 +119,9 @@ class ScheduleTestCase(test_drain.DrainerTestCase):
         for disk in self.disks:
             self.assertEqual({}, self.drainer.cancel(disk))
             self.assertEqual(
-                [], moves.from_disk(self.host.root, disk), 'a record is left'
+                [],
+                move_records.from_disk(self.host.root, disk),
+                'a record is left',
             )
 
     def test_two_at_a_time(self):

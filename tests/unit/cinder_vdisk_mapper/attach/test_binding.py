@@ -37,7 +37,7 @@ from cinder_vdisk_mapper.vdisks import operations
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping as mappings
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 from nova_diskplacer.placement import client as placement_client
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
@@ -401,7 +401,7 @@ class MoveTestCase(BindingTestCase):
 
     def begun(self, source, target):
         """Have a drain have begun to move the vdisk."""
-        record = moves.Record(source, target)
+        record = move_records.Record(source, target)
         self.useFixture(
             fixtures.MockPatchObject(
                 self.backend, 'recorded_move', return_value=record

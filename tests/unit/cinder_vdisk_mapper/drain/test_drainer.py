@@ -23,7 +23,7 @@ from cinder_vdisk_mapper.moves import vdisk_steps
 from cinder_vdisk_mapper.vdisks import locks
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 from nova_diskplacer.host import files
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
@@ -101,13 +101,13 @@ class DrainerTestCase(testtools.TestCase):
             raise self.failing[name]
         self.moved.append((name, move.target_disk))
         self.backend.delete(move.source_disk, name)
-        moves.remove(self.backend.disk_root, name)
+        move_records.remove(self.backend.disk_root, name)
 
     def record(self, number, source, target):
-        moves.write(
+        move_records.write(
             self.backend.disk_root,
             f'volume-{number}',
-            moves.Record(source, target),
+            move_records.Record(source, target),
         )
 
     def recorded(self):

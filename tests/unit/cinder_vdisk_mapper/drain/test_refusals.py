@@ -15,7 +15,7 @@ import dataclasses
 import unittest
 
 from cinder_vdisk_mapper.drain import refusals
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 
 HERE = 'host@vdisk'
 LINK = '/disks/by-volume/volume-1'
@@ -67,14 +67,14 @@ class ReasonTestCase(unittest.TestCase):
         self.assertIn('builds', self.reason(**striped, settled=False))
 
     def test_move_that_is_decided(self):
-        begun = moves.Record('d1', 'd2')
+        begun = move_records.Record('d1', 'd2')
         self.assertEqual('', self.reason(place='d2', record=begun))
         self.assertEqual('', self.reason(place='d1', record=begun))
         # the target is gone, or the record is that of another move
         for changes in (
             {'copies': ()},
-            {'record': moves.Record('d1', 'd3')},
-            {'record': moves.Record('d3', 'd2')},
+            {'record': move_records.Record('d1', 'd3')},
+            {'record': move_records.Record('d3', 'd2')},
         ):
             told = self.reason(**{'place': 'd2', 'record': begun} | changes)
             self.assertIn('its volume is on disk d2', told)
@@ -82,9 +82,11 @@ class ReasonTestCase(unittest.TestCase):
     def test_target_of_another_move(self):
         # decided or not
         for place in ('d1', 'd2'):
-            told = self.reason(place=place, record=moves.Record('d2', 'd1'))
+            told = self.reason(
+                place=place, record=move_records.Record('d2', 'd1')
+            )
             self.assertIn('a drain of disk d2 has begun', told)
-        ended = moves.Record('d3', 'd1')
+        ended = move_records.Record('d3', 'd1')
         self.assertEqual('', self.reason(record=ended))
 
     def test_reasons(self):

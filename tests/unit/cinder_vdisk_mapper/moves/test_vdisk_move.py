@@ -23,7 +23,7 @@ from oslo_db import exception as db_exc
 from cinder_vdisk_mapper.moves import vdisk_move
 from cinder_vdisk_mapper.vdisks import locks
 from nova_diskplacer import exception
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
 
@@ -97,7 +97,7 @@ class MovingTestCase(testtools.TestCase):
     def allocate(self, disk, *_):
         # nobody binds, moves or deletes the volume meanwhile
         self.assertEqual(['volume-1'], self.held)
-        self.assertEqual(moves.Record(A, B), self.record())
+        self.assertEqual(move_records.Record(A, B), self.record())
         self.backend.known[disk] = fake_disks.make_disk(
             disk, held=[self.vdisk]
         )

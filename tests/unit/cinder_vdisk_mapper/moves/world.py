@@ -19,7 +19,7 @@ from cinder_vdisk_mapper.drain import refusals
 from cinder_vdisk_mapper.moves import vdisk_steps
 from cinder_vdisk_mapper.vdisks import copies
 from nova_diskplacer import exception
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 from nova_diskplacer.disks.vdisk import VDisk
 from tests.fakes import disks as fake_disks
 
@@ -254,7 +254,7 @@ class World:
                 self.record = None
                 if target in self.data:
                     self.condemn(target)
-                self.record = moves.Record(source, target)
+                self.record = move_records.Record(source, target)
             self.step()
             self.data.setdefault(target, 0)
             self.step()

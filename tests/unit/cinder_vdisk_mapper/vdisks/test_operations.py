@@ -17,7 +17,7 @@ from unittest import mock
 
 from cinder_vdisk_mapper.cinder_api import errors
 from nova_diskplacer import exception
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 from nova_diskplacer.placement import client as placement_client
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
@@ -414,10 +414,10 @@ class OtherCopiesTestCase(OperationsTestCase):
         self.assertEqual({'a': 10, 'b': 0, 'c': 0}, self.reserved())
 
     def test_a_drain_has_begun_one(self):
-        self.assertEqual(['a', 'b'], self.left(moves.Record('a', 'b')))
+        self.assertEqual(['a', 'b'], self.left(move_records.Record('a', 'b')))
 
     def test_the_source_of_a_move_that_is_decided(self):
-        self.assertEqual(['a'], self.left(moves.Record('b', 'a')))
+        self.assertEqual(['a'], self.left(move_records.Record('b', 'a')))
 
     def test_one_is_in_use(self):
         self.backend.open = {('b', 'volume-1')}

@@ -18,51 +18,51 @@ import fixtures
 import testtools
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks import moves
+from nova_diskplacer.disks import move_records
 
 DISK = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
 OTHER = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d12'
 NAME = 'volume-1'
-RECORD = moves.Record(DISK, OTHER)
+RECORD = move_records.Record(DISK, OTHER)
 
 
 class MovesTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.root = self.useFixture(fixtures.TempDir()).path
-        self.path = os.path.join(self.root, moves.DIRECTORY, NAME)
+        self.path = os.path.join(self.root, move_records.DIRECTORY, NAME)
 
     def test_record(self):
-        self.assertIsNone(moves.read(self.root, NAME))
-        self.assertEqual([], moves.from_disk(self.root, DISK))
-        moves.write(self.root, NAME, moves.Record(OTHER, DISK))
-        moves.write(self.root, NAME, RECORD)
-        self.assertEqual(RECORD, moves.read(self.root, NAME))
+        self.assertIsNone(move_records.read(self.root, NAME))
+        self.assertEqual([], move_records.from_disk(self.root, DISK))
+        move_records.write(self.root, NAME, move_records.Record(OTHER, DISK))
+        move_records.write(self.root, NAME, RECORD)
+        self.assertEqual(RECORD, move_records.read(self.root, NAME))
         # the driver reads it, and is not root
         self.assertEqual(0o644, os.stat(self.path).st_mode & 0o777)
-        self.assertEqual([NAME], moves.from_disk(self.root, DISK))
-        self.assertEqual([], moves.from_disk(self.root, OTHER))
+        self.assertEqual([NAME], move_records.from_disk(self.root, DISK))
+        self.assertEqual([], move_records.from_disk(self.root, OTHER))
         for _ in range(2):
-            moves.remove(self.root, NAME)
-            self.assertIsNone(moves.read(self.root, NAME))
+            move_records.remove(self.root, NAME)
+            self.assertIsNone(move_records.read(self.root, NAME))
 
     def test_what_is_no_record(self):
-        moves.write(self.root, NAME, RECORD)
+        move_records.write(self.root, NAME, RECORD)
         for text in ('', DISK, f'{DISK} ../x', f'{DISK} {OTHER} {OTHER}'):
             with open(self.path, 'w') as stream:
                 stream.write(text)
-            self.assertIsNone(moves.read(self.root, NAME))
-            self.assertEqual([], moves.from_disk(self.root, DISK))
+            self.assertIsNone(move_records.read(self.root, NAME))
+            self.assertEqual([], move_records.from_disk(self.root, DISK))
         with open(self.path, 'wb') as stream:
             stream.write(bytes(range(256)))
-        self.assertIsNone(moves.read(self.root, NAME))
+        self.assertIsNone(move_records.read(self.root, NAME))
 
     def test_a_file_that_is_being_replaced(self):
-        moves.write(self.root, NAME, RECORD)
+        move_records.write(self.root, NAME, RECORD)
         os.rename(self.path, self.path + '.diskplacer')
-        self.assertIsNone(moves.read(self.root, NAME))
-        moves.write(self.root, NAME, RECORD)
-        self.assertEqual([NAME], moves.from_disk(self.root, DISK))
+        self.assertIsNone(move_records.read(self.root, NAME))
+        move_records.write(self.root, NAME, RECORD)
+        self.assertEqual([NAME], move_records.from_disk(self.root, DISK))
 
     def test_it_is_durable(self):
         synced = []
@@ -72,26 +72,30 @@ class MovesTestCase(testtools.TestCase):
 
         directory = os.path.dirname(self.path)
         with mock.patch('os.fsync', fsync):
-            moves.write(self.root, NAME, RECORD)
+            move_records.write(self.root, NAME, RECORD)
             # the new directory, the file, and its name
             self.assertEqual(
                 [self.root, self.path + '.diskplacer', directory], synced
             )
-            moves.remove(self.root, NAME)
+            move_records.remove(self.root, NAME)
         self.assertEqual(directory, synced[-1])
 
     def test_invalid(self):
         for disk in ('', '../etc', DISK.upper()):
-            record = moves.Record(DISK, disk)
+            record = move_records.Record(DISK, disk)
             self.assertRaises(
-                exception.DiskError, moves.write, self.root, NAME, record
+                exception.DiskError,
+                move_records.write,
+                self.root,
+                NAME,
+                record,
             )
         for name in ('', '..', 'a/b'):
-            for call in (moves.read, moves.remove):
+            for call in (move_records.read, move_records.remove):
                 self.assertRaises(exception.DiskError, call, self.root, name)
 
     def test_errors(self):
-        with open(os.path.join(self.root, moves.DIRECTORY), 'w'):
+        with open(os.path.join(self.root, move_records.DIRECTORY), 'w'):
             pass
-        for call in (moves.read, moves.remove):
+        for call in (move_records.read, move_records.remove):
             self.assertRaises(exception.DiskError, call, self.root, NAME)
