@@ -37,7 +37,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
-from cinder_vdisk_mapper.attach import nova_api
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.cinder_api import internals as cinder_internals
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import internals

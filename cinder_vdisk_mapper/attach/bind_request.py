@@ -15,7 +15,7 @@
 import collections.abc
 import dataclasses
 
-from cinder_vdisk_mapper.attach import nova_api
+from cinder_vdisk_mapper import nova_api
 
 #: more vdisks of one server than any disk holds
 UNLIMITED = 1 << 30

@@ -24,11 +24,11 @@ from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import bind_failures
 from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.attach import handover
-from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.attach.binding import Binder
 from cinder_vdisk_mapper.cinder_api import errors

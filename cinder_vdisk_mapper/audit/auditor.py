@@ -27,7 +27,7 @@ from cinder import context as cinder_context
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper.attach import nova_api
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import link_checks

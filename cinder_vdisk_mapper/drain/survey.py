@@ -20,10 +20,10 @@ from typing import Any
 from cinder import exception as cinder_exc
 from cinder import objects
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach import connections
-from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_api import errors

@@ -26,7 +26,7 @@ from wsgiref import simple_server
 from sqlalchemy import event
 from testtools import content
 
-from cinder_vdisk_mapper.attach import nova_api
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.cinder_api.releases import models
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks.filesystem import vdisks

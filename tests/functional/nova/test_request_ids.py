@@ -51,7 +51,7 @@ class RequestIDTest(test_api_filter.ApiFilterTestCase):
             sys.modules, {'cinder': mock.Mock(), 'cinder.compute': cinder}
         ):
             self.nova_api = importlib.import_module(
-                'cinder_vdisk_mapper.attach.nova_api'
+                'cinder_vdisk_mapper.nova_api'
             )
 
     def _novaclient(self, context, privileged_user, timeout, api_version):

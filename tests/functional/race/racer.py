@@ -29,9 +29,9 @@ from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
 from oslo_concurrency import lockutils
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import binding
-from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.backend import filesystem
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations

@@ -25,10 +25,10 @@ from hypothesis import strategies as st
 from oslo_concurrency import lockutils
 from oslo_config import fixture as config_fixture
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach import connections
-from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.vdisks import operations
 from nova_diskplacer import flavor
 from nova_diskplacer.api import decision

@@ -25,7 +25,7 @@ from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import driver
-from cinder_vdisk_mapper.attach import nova_api
+from cinder_vdisk_mapper import nova_api
 from nova_diskplacer import exception
 from nova_diskplacer import internals
 from nova_diskplacer import mapping

@@ -22,8 +22,8 @@ from cinder.api.schemas import scheduler_hints
 from cinder.api.validation import validators
 from cinder.scheduler.filters import capacity_filter
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import scheduler
-from cinder_vdisk_mapper.attach import nova_api
 from nova_diskplacer import nova_server
 
 SERVER = str(uuid.uuid4())

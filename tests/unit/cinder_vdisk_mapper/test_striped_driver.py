@@ -16,7 +16,7 @@ from cinder import exception as cinder_exc
 from cinder import objects
 from cinder.volume import volume_utils
 
-from cinder_vdisk_mapper.attach import nova_api
+from cinder_vdisk_mapper import nova_api
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_driver

@@ -27,10 +27,10 @@ from hypothesis import strategies
 from oslo_concurrency import lockutils
 from oslo_config import fixture as config_fixture
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach import disk_choice
-from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import operations

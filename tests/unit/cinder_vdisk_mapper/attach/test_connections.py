@@ -16,9 +16,9 @@ from unittest import mock
 import testtools
 from cinder import objects
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import connections
 from cinder_vdisk_mapper.attach import handover
-from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api.releases import models
 from nova_diskplacer import exception
 from tests.unit.cinder_vdisk_mapper import fakes

@@ -25,9 +25,9 @@ from oslo_concurrency import lockutils
 from oslo_config import fixture as config_fixture
 from oslo_db import exception as db_exc
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import handover
-from cinder_vdisk_mapper.attach import nova_api
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks

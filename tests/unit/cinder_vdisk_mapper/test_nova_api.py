@@ -19,7 +19,7 @@ from keystoneauth1 import exceptions as ks_exc
 from novaclient import exceptions as nova_exc
 from requests import exceptions as requests_exc
 
-from cinder_vdisk_mapper.attach import nova_api
+from cinder_vdisk_mapper import nova_api
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import nova_server
