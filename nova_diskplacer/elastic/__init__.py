@@ -15,7 +15,7 @@
 Pure functions decide: ``discovery`` finds the vdisks on disks, ``disk_use``
 what they use of them, ``observations`` averages that, ``verdicts`` judges a
 vdisk, ``policy`` keeps the state of a host and lets one vdisk at a time move,
-``targets`` chooses disks, ``moves`` and ``paths`` plan the move, and
+``targets`` chooses disks, ``width_changes`` and ``paths`` plan the move, and
 ``simulation`` replays loads through them. Files, threads and locks are in the
 package ``processes`` alone.
 """

@@ -38,10 +38,10 @@ import collections.abc
 import dataclasses
 
 from nova_diskplacer.elastic import inputs
-from nova_diskplacer.elastic import moves
 from nova_diskplacer.elastic import observations
 from nova_diskplacer.elastic import settings as settings_
 from nova_diskplacer.elastic import verdicts
+from nova_diskplacer.elastic import width_changes
 
 _NO_OVERRIDES = inputs.Overrides()
 
@@ -57,7 +57,7 @@ class State:
         dataclasses.field(default_factory=dict)
     )
     window: observations.Window = ()
-    move: moves.Move | None = None
+    move: width_changes.WidthChange | None = None
     begun: float = 0.0
 
 
@@ -70,7 +70,7 @@ class Decision:
     """
 
     state: State
-    move: moves.Move | None
+    move: width_changes.WidthChange | None
     verdicts: collections.abc.Mapping[str, verdicts.Verdict]
 
 
@@ -137,7 +137,7 @@ def _first(
     means: observations.Means,
     host: inputs.Host,
     settings: settings_.Settings,
-) -> moves.Move | None:
+) -> width_changes.WidthChange | None:
     """Return the first possible move.
 
     The verdicts on vdisks that cannot be moved are replaced in ``by_vdisk``.
@@ -148,7 +148,7 @@ def _first(
         key=lambda uuid: (by_vdisk[uuid].kind, -by_vdisk[uuid].need, uuid),
     ):
         verdict = by_vdisk[uuid]
-        plan = moves.plan(
+        plan = width_changes.plan(
             uuid,
             host.vdisks[uuid],
             verdict,

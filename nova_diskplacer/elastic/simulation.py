@@ -25,10 +25,10 @@ import itertools
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import inputs
-from nova_diskplacer.elastic import moves
 from nova_diskplacer.elastic import observations
 from nova_diskplacer.elastic import policy
 from nova_diskplacer.elastic import settings as settings_
+from nova_diskplacer.elastic import width_changes
 from nova_diskplacer.host import json_lines
 
 _VDISK = 'vdisk'
@@ -131,7 +131,7 @@ class Step:
     demand: float
     served: float
     why: str
-    began: moves.Move | None
+    began: width_changes.WidthChange | None
 
 
 def run(
@@ -203,7 +203,7 @@ def run(
 
 
 def _copied(
-    move: moves.Move | None,
+    move: width_changes.WidthChange | None,
     vdisk: inputs.ElasticVDisk,
     settings: settings_.Settings,
 ) -> dict[str, float]:
@@ -227,7 +227,7 @@ def _reached(
     assert move is not None  # noqa: S101
     left = now - state.begun
     for old, new in itertools.pairwise(move.path):
-        left -= moves.step_seconds(
+        left -= width_changes.step_seconds(
             old.step_to(new), vdisk.leg_gb, disks, settings
         )
         if left < 0:

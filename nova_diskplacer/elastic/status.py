@@ -16,9 +16,9 @@ import itertools
 
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import inputs
-from nova_diskplacer.elastic import moves
 from nova_diskplacer.elastic import policy
 from nova_diskplacer.elastic import verdicts
+from nova_diskplacer.elastic import width_changes
 from nova_diskplacer.monitor import elastic_status
 
 #: The columns of ``row``.
@@ -61,7 +61,7 @@ def statuses(
                 why=verdict.why,
                 target=move.width if move else None,
                 left_bytes=left,
-                left_seconds=left / (move.mbps * moves.MB)
+                left_seconds=left / (move.mbps * width_changes.MB)
                 if move and left is not None
                 else None,
             )
@@ -69,7 +69,9 @@ def statuses(
     return tuple(rows)
 
 
-def _kind(verdict: verdicts.Verdict, move: moves.Move | None) -> str:
+def _kind(
+    verdict: verdicts.Verdict, move: width_changes.WidthChange | None
+) -> str:
     if move:
         if move.forced:
             return _KINDS[verdicts.FORCED]
@@ -78,7 +80,7 @@ def _kind(verdict: verdicts.Verdict, move: moves.Move | None) -> str:
 
 
 def _left_bytes(
-    move: moves.Move, vdisk: inputs.ElasticVDisk, copied: int
+    move: width_changes.WidthChange, vdisk: inputs.ElasticVDisk, copied: int
 ) -> int:
     """Return the bytes that a move has to copy yet."""
     left = 0

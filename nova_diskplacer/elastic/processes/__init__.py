@@ -13,7 +13,7 @@
 """The two processes that make vdisks wider and narrower.
 
 ``decider`` is a task of the agent, ``executor`` a process beside cinder-volume
-that takes its steps. They wait for each other nowhere: each reads files of the
-disk root, ``operator_overrides`` that of the operator and ``progress`` that of
-the executor.
+that takes the steps it asks for at a socket, ``step_socket``. They wait for
+each other nowhere: both read files of the disk root, ``operator_overrides``
+that of the operator and ``progress`` that of the executor.
 """

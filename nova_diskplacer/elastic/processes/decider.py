@@ -29,11 +29,11 @@ from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import discovery
 from nova_diskplacer.elastic import disk_use
 from nova_diskplacer.elastic import inputs
-from nova_diskplacer.elastic import moves
 from nova_diskplacer.elastic import policy
 from nova_diskplacer.elastic import settings
 from nova_diskplacer.elastic import status
 from nova_diskplacer.elastic import verdicts
+from nova_diskplacer.elastic import width_changes
 from nova_diskplacer.elastic.processes import operator_overrides
 from nova_diskplacer.elastic.processes import progress as progress_
 from nova_diskplacer.host import json_store
@@ -81,7 +81,10 @@ class WidthDecider:
         self._found: discovery.VDisks = {}
         self._before: tuple[float, types.Sample] | None = None
         # the move that was asked for last, and when
-        self._requested: tuple[moves.Move | None, float] = None, 0.0
+        self._requested: tuple[width_changes.WidthChange | None, float] = (
+            None,
+            0.0,
+        )
 
     def run(self, sample: types.Sample) -> None:
         """Decide after one more sample.
@@ -168,7 +171,9 @@ class WidthDecider:
             # nothing is begun, and what was decided may no longer hold
             self._state = policy.withdraw(self._state)
 
-    def _finish(self, move: moves.Move, refusal: str, now: float) -> None:
+    def _finish(
+        self, move: width_changes.WidthChange, refusal: str, now: float
+    ) -> None:
         direction = (
             elastic_status.WIDEN if move.widens else elastic_status.NARROW
         )
@@ -192,7 +197,7 @@ class WidthDecider:
             },
         )
 
-    def _ask(self, move: moves.Move, wall: float) -> None:
+    def _ask(self, move: width_changes.WidthChange, wall: float) -> None:
         """Ask for a move, which is a new one if it differs from the last."""
         last, last_time = self._requested
         if last and (last.vdisk, last.path) == (move.vdisk, move.path):

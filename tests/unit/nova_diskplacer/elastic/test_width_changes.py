@@ -14,13 +14,13 @@ import testtools
 
 from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks.vdisk import GIB
-from nova_diskplacer.elastic import moves
 from nova_diskplacer.elastic import verdicts
+from nova_diskplacer.elastic import width_changes
 from tests.unit.nova_diskplacer.elastic import hosts
 
 
 def plan(vdisk, widths, disks, settings=hosts.QUICK, others=None):
-    return moves.plan(
+    return width_changes.plan(
         'v',
         vdisk,
         verdicts.Verdict(None, 'because', widths, verdicts.WIDEN),

@@ -30,7 +30,7 @@ MB = 10**6
 
 
 @dataclasses.dataclass(frozen=True)
-class Move:
+class WidthChange:
     """A move of ``vdisk`` along ``path``, step by step.
 
     ``size_bytes`` are copied in all, at most with the bounded rates of the
@@ -81,7 +81,7 @@ class Move:
 class Plan:
     """A move, or the reason why there is none."""
 
-    move: Move | None = None
+    move: WidthChange | None = None
     reason: str = ''
 
 
@@ -114,7 +114,9 @@ def plan(
             continue
         forced = verdict.kind == verdicts.FORCED
         return Plan(
-            Move(uuid, choice.path, gb * GIB, seconds, forced, verdict.why)
+            WidthChange(
+                uuid, choice.path, gb * GIB, seconds, forced, verdict.why
+            )
         )
     return Plan(reason=reasons[0])
 
