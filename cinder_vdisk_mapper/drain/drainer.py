@@ -72,27 +72,23 @@ class Drainer:
             failed: dict[str, str] = {}
             while True:
                 surveyed, planned = self.plan(uuid)
-                due = [
-                    item
-                    for item in surveyed.items
-                    if item.vdisk.name in planned.targets.keys() - failed
-                ]
-                if not due:
-                    break
-                item = min(
-                    due, key=lambda item: (not item.begun, item.vdisk.name)
+                due = planned.targets.keys() - failed
+                vdisk = _first(
+                    vdisk for vdisk in surveyed.vdisks if vdisk.name in due
                 )
-                name = item.vdisk.name
+                if vdisk is None:
+                    break
+                name = vdisk.name
                 target = planned.targets[name]
                 try:
-                    self._evacuation(uuid, item.vdisk, surveyed, target).run()
+                    self._evacuation(uuid, vdisk.vdisk, surveyed, target).run()
                 except exception.DiskPlacerError as error:
                     LOG.error('%s stays on disk %s: %s', name, uuid, error)
                     failed[name] = str(error)
             self._forget_moves(uuid, surveyed)
-            here = {item.vdisk.name for item in surveyed.items}
+            remaining = {vdisk.name for vdisk in surveyed.vdisks}
             return planned.refusals | {
-                name: failed[name] for name in failed.keys() & here
+                name: failed[name] for name in failed.keys() & remaining
             }
 
     def cancel(self, uuid: str) -> dict[str, str]:
@@ -103,15 +99,15 @@ class Drainer:
         with _alone(self.operations.backend.disk_root):
             surveyed = self.surveyor.survey(uuid)
             failed = {}
-            for item in surveyed.items:
-                if item.begun and item.vdisk.name in surveyed.volumes:
-                    name = item.vdisk.name
+            for vdisk in surveyed.vdisks:
+                target = vdisk.begun_target
+                if target and vdisk.name in surveyed.volumes:
                     try:
                         self._evacuation(
-                            uuid, item.vdisk, surveyed, item.begun
+                            uuid, vdisk.vdisk, surveyed, target
                         ).take_back()
                     except exception.DiskPlacerError as error:
-                        failed[name] = str(error)
+                        failed[vdisk.name] = str(error)
             if not failed:
                 self._restore_claims(uuid)
                 self._forget_moves(uuid, surveyed)
@@ -172,12 +168,22 @@ class Drainer:
         volume is elsewhere: on a disk that is missing now.
         """
         backend = self.operations.backend
-        items = {item.vdisk.name: item for item in surveyed.items}
+        vdisks = {vdisk.name: vdisk for vdisk in surveyed.vdisks}
         for name in move_records.from_disk(backend.disk_root, uuid):
-            if (item := items.get(name)) is None or not (
-                item.begun or item.elsewhere
-            ):
+            vdisk = vdisks.get(name)
+            if vdisk is None or not (vdisk.begun_target or vdisk.is_elsewhere):
                 move_records.remove(backend.disk_root, name)
+
+
+def _first(
+    vdisks: collections.abc.Iterable[plan.VDiskToMove],
+) -> plan.VDiskToMove | None:
+    """Return the vdisk that moves first: one whose move was begun, if any."""
+    return min(
+        vdisks,
+        key=lambda vdisk: (not vdisk.begun_target, vdisk.name),
+        default=None,
+    )
 
 
 def _alone(disk_root: str) -> contextlib.AbstractContextManager[None]:

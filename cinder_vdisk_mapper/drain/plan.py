@@ -27,30 +27,40 @@ from nova_diskplacer.mapping import plugins
 
 
 @dataclasses.dataclass(frozen=True)
-class Item:
-    """A vdisk on the disk to empty.
+class VDiskToMove:
+    """A vdisk on the disk to empty, and what decides where it can go.
 
     ``server`` is the server that it counts for, None for no server.
-    ``per_disk`` is how many vdisks of it may share a disk if ``policy``
-    spreads them. ``mbps`` are the claimed MB/s that go with the vdisk.
-    ``begun`` is the disk that a killed run has begun to move it to, and
-    ``elsewhere`` tells that its volume is on another disk.
+    ``per_disk`` is how many vdisks of that server may share a disk if
+    ``mapping`` spreads them. ``mbps`` are the claimed MB/s that go with the
+    vdisk. ``begun_target`` is the disk that an interrupted drain has begun to
+    move it to, and ``is_elsewhere`` tells that its volume is on another disk.
     ``apart_from`` are the disks with other parts of a striped vdisk, and
-    ``awaited`` those where the server that it was bound for claims space for
-    vdisks to come, which it would take.
-    ``refusal`` is the reason why it cannot be moved anywhere.
+    ``unfilled_claims`` those where the server that it was bound for claims
+    space for vdisks to come, which it would take. ``refusal`` is the reason
+    why it cannot be moved anywhere, not even to ``begun_target``.
     """
 
     vdisk: VDisk
     server: str | None = None
-    policy: str = ''
+    mapping: str = ''
     per_disk: int = 1
     mbps: int = 0
-    begun: str | None = None
-    elsewhere: bool = False
+    begun_target: str | None = None
+    is_elsewhere: bool = False
     apart_from: frozenset[str] = frozenset()
-    awaited: frozenset[str] = frozenset()
+    unfilled_claims: frozenset[str] = frozenset()
     refusal: str = ''
+
+    @property
+    def name(self) -> str:
+        """Name of the vdisk."""
+        return self.vdisk.name
+
+    @property
+    def size_gb(self) -> int:
+        """Size of the vdisk in GiB."""
+        return self.vdisk.size_gb
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,77 +80,88 @@ class Plan:
 
 
 #: Names of the vdisks of each server by disk, bound for it or attached.
-Held = collections.abc.Mapping[str, collections.abc.Mapping[str, set[str]]]
+ServerVDisks = collections.abc.Mapping[
+    str, collections.abc.Mapping[str, set[str]]
+]
 
 
 def plan(
-    items: collections.abc.Iterable[Item],
+    vdisks: collections.abc.Iterable[VDiskToMove],
     disks: collections.abc.Sequence[discover.Disk],
     room: collections.abc.Mapping[str, Room],
-    held: Held,
+    server_vdisks: ServerVDisks,
 ) -> Plan:
     """Choose a disk for each vdisk, the largest first.
 
     :param disks: the disks that may take vdisks.
     :param room: of each of these disks.
     """
-    left = dict(room)
+    room_left = dict(room)
     counts: dict[str, collections.Counter[str]] = {
         server: collections.Counter(
             {disk: len(names) for disk, names in by_disk.items()}
         )
-        for server, by_disk in held.items()
+        for server, by_disk in server_vdisks.items()
     }
     targets, refusals = {}, {}
-    for item in sorted(
-        items,
-        key=lambda item: (
-            not item.begun,
-            -item.vdisk.size_gb,
-            item.vdisk.name,
-        ),
-    ):
-        name = item.vdisk.name
-        of_server = counts.setdefault(
-            item.server or name, collections.Counter()
-        )
-        if item.refusal:
-            refusals[name] = item.refusal
+    for vdisk in sorted(vdisks, key=_order):
+        name = vdisk.name
+        if vdisk.refusal:
+            refusals[name] = vdisk.refusal
             continue
-        if item.begun:
+        if vdisk.begun_target:
             # its space is taken, and its server counts it there
-            targets[name] = item.begun
+            targets[name] = vdisk.begun_target
             continue
-        size = item.vdisk.size_gb
-        possible = [
-            disk
-            for disk in disks
-            if left[disk.uuid].mbps >= item.mbps
-            and disk.uuid not in item.apart_from | item.awaited
-        ]
-        chosen = disk_choice.free_disk(
-            possible,
-            {uuid: free.gb for uuid, free in left.items()},
-            of_server,
-            size,
-            item.policy,
-            item.per_disk,
+        server_counts = counts.setdefault(
+            vdisk.server or name, collections.Counter()
         )
-        if chosen is None:
-            refusals[name] = _reason(item, disks, left, of_server)
+        target = _choose(vdisk, disks, room_left, server_counts)
+        if target is None:
+            refusals[name] = _reason(vdisk, disks, room_left, server_counts)
             continue
-        targets[name] = chosen
-        of_server[chosen] += 1
-        left[chosen] = Room(
-            left[chosen].gb - size, left[chosen].mbps - item.mbps
+        targets[name] = target
+        server_counts[target] += 1
+        room_left[target] = Room(
+            room_left[target].gb - vdisk.size_gb,
+            room_left[target].mbps - vdisk.mbps,
         )
     return Plan(targets, refusals)
 
 
-def _reason(
-    item: Item,
+def _order(vdisk: VDiskToMove) -> tuple[bool, int, str]:
+    return not vdisk.begun_target, -vdisk.size_gb, vdisk.name
+
+
+def _choose(
+    vdisk: VDiskToMove,
     disks: collections.abc.Sequence[discover.Disk],
-    left: collections.abc.Mapping[str, Room],
+    room: collections.abc.Mapping[str, Room],
+    counts: collections.abc.Mapping[str, int],
+) -> str | None:
+    """Return the disk that a vdisk goes to, None if no disk may take it.
+
+    :param counts: number of its server's vdisks on each disk.
+    """
+    excluded = vdisk.apart_from | vdisk.unfilled_claims
+    return disk_choice.free_disk(
+        [
+            disk
+            for disk in disks
+            if room[disk.uuid].mbps >= vdisk.mbps and disk.uuid not in excluded
+        ],
+        {uuid: free.gb for uuid, free in room.items()},
+        counts,
+        vdisk.size_gb,
+        vdisk.mapping,
+        vdisk.per_disk,
+    )
+
+
+def _reason(
+    vdisk: VDiskToMove,
+    disks: collections.abc.Sequence[discover.Disk],
+    room: collections.abc.Mapping[str, Room],
     counts: collections.abc.Mapping[str, int],
 ) -> str:
     """Return why no disk may take a vdisk."""
@@ -148,26 +169,26 @@ def _reason(
         return 'the host has no other disk of this backend that may take it'
     reasons = []
     for disk in disks:
-        room = left[disk.uuid]
-        if disk.uuid in item.apart_from:
+        free = room[disk.uuid]
+        if disk.uuid in vdisk.apart_from:
             reasons.append(f'disk {disk.uuid} has another part of it')
             continue
         lacks = []
-        if room.gb < item.vdisk.size_gb:
-            lacks.append(f'lacks {item.vdisk.size_gb - max(0, room.gb)} GiB')
-        if room.mbps < item.mbps:
-            lacks.append(f'lacks {item.mbps - max(0, room.mbps)} MB/s')
+        if free.gb < vdisk.size_gb:
+            lacks.append(f'lacks {vdisk.size_gb - max(0, free.gb)} GiB')
+        if free.mbps < vdisk.mbps:
+            lacks.append(f'lacks {vdisk.mbps - max(0, free.mbps)} MB/s')
         if (
-            plugins.load(item.policy).spreads
-            and counts.get(disk.uuid, 0) >= item.per_disk
+            plugins.load(vdisk.mapping).spreads
+            and counts.get(disk.uuid, 0) >= vdisk.per_disk
         ):
             lacks.append(
-                f'has {counts[disk.uuid]} vdisks of server {item.server}, '
-                f'and {item.policy} allows {item.per_disk}'
+                f'has {counts[disk.uuid]} vdisks of server {vdisk.server}, '
+                f'and {vdisk.mapping} allows {vdisk.per_disk}'
             )
-        if disk.uuid in item.awaited:
+        if disk.uuid in vdisk.unfilled_claims:
             lacks.append(
-                f'has space that server {item.vdisk.server_id} claims for '
+                f'has space that server {vdisk.vdisk.server_id} claims for '
                 'vdisks to come'
             )
         reasons.append(f'disk {disk.uuid} {" and ".join(lacks)}')

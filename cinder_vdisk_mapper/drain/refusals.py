@@ -27,34 +27,36 @@ class Facts:
     """Facts that decide if the vdisk of a volume can be moved at all.
 
     ``servers`` have the volume attached, ``paths`` are those that they were
-    given, and ``link`` is the one that stays true. ``settled`` is false while
-    Nova builds, moves or deletes the server. ``runs`` tells if the server
-    runs with it; ``striped`` if the vdisk is a part of a striped one, which
-    the kernel copies below the device of the server. ``problem`` is what
-    libvirt says against a copy by QEMU.
+    given, and ``link`` is the one that stays true. ``is_settled`` is false
+    while Nova builds, moves or deletes the server. ``is_running`` tells if the
+    server runs with the volume. ``is_striped`` tells if the vdisk is a part of
+    a striped one, which the kernel copies below the device of the server.
+    ``guest_problem`` is what libvirt says against a copy by QEMU.
 
-    ``disk`` is the one with the vdisk, ``place`` that of the volume,
-    ``copies`` are other disks with a complete vdisk of its name, and
-    ``record`` is that of a move which was begun.
+    ``disk`` is the one with the vdisk, ``volume_disk`` that of the volume, and
+    ``link_problem`` the reason why the latter is not known. ``copies`` are
+    other disks with a complete vdisk of its name. ``recorded_move`` is the
+    move of the vdisk that was begun last.
     """
 
     status: str
     migration_status: str | None
     backend: str
     servers: tuple[str, ...]
-    attached_to_host: bool
+    is_attached_to_host: bool
     paths: tuple[str, ...]
     link: str
-    encrypted: bool
+    is_encrypted: bool
     snapshots: int
-    settled: bool
-    runs: bool
-    striped: bool
-    problem: str
+    is_settled: bool
+    is_running: bool
+    is_striped: bool
+    guest_problem: str
     disk: str
-    place: str | None
+    volume_disk: str | None
+    link_problem: str
     copies: tuple[str, ...]
-    record: move_records.Record | None
+    recorded_move: move_records.Record | None
 
 
 def reason(facts: Facts, backend: str) -> str:
@@ -62,9 +64,11 @@ def reason(facts: Facts, backend: str) -> str:
 
     :param backend: the backend of the disk, as ``host@section``.
     """
+    if facts.link_problem:
+        return facts.link_problem
     if facts.backend != backend:
         return f'its volume belongs to backend {facts.backend}'
-    if not facts.striped and (copy := _copy_reason(facts)):
+    if not facts.is_striped and (copy := _copy_reason(facts)):
         return copy
     if facts.snapshots:
         return f'it has {facts.snapshots} snapshots: delete them first'
@@ -72,26 +76,26 @@ def reason(facts: Facts, backend: str) -> str:
         return f'its volume is {facts.status}'
     if is_migrating(facts.migration_status):
         return 'Cinder migrates its volume'
-    if facts.attached_to_host:
+    if facts.is_attached_to_host:
         return 'it is attached to a host and not to a server: detach it'
     if len(facts.servers) > 1:
         return 'it is attached to several servers: ' + ', '.join(facts.servers)
-    if not facts.settled:
+    if not facts.is_settled:
         return (
             'Nova builds, moves or deletes its server, or does not have it '
             'on this host'
         )
-    if facts.striped:
+    if facts.is_striped:
         return ''
-    if facts.problem:
-        return facts.problem
+    if facts.guest_problem:
+        return facts.guest_problem
     if facts.servers and any(path != facts.link for path in facts.paths):
         return (
             'its server was given the path of the disk, which Nova would '
             'look for afterwards: detach and attach the volume, or shelve '
             'and unshelve the server, once'
         )
-    if facts.runs and facts.encrypted:
+    if facts.is_running and facts.is_encrypted:
         return 'it is encrypted and its server runs: stop the server'
     return ''
 
@@ -101,15 +105,18 @@ def _copy_reason(facts: Facts) -> str:
 
     The source of a move that is decided can be deleted, and is no such copy.
     """
-    record, disk, place = facts.record, facts.disk, facts.place
-    if record and record.target == disk and record.source in facts.copies:
+    disk, volume_disk = facts.disk, facts.volume_disk
+    move = facts.recorded_move
+    if move and move.target == disk and move.source in facts.copies:
         return (
-            f'a drain of disk {record.source} has begun to move it here: '
+            f'a drain of disk {move.source} has begun to move it here: '
             'repeat that drain, or cancel it'
         )
-    if place == disk or (record == (disk, place) and place in facts.copies):
+    if volume_disk == disk or (
+        move == (disk, volume_disk) and volume_disk in facts.copies
+    ):
         return ''
     return (
-        f'it is a copy, and its volume is on disk {place}: see '
+        f'it is a copy, and its volume is on disk {volume_disk}: see '
         '"diskplacer-manage disk audit"'
     )

@@ -39,7 +39,7 @@ class DrainerTestCase(testtools.TestCase):
         self.addCleanup(files.set_lock_directory, files._lock_directory)
         files.set_lock_directory(self.useFixture(fixtures.TempDir()).path)
         held = [fake_disks.make_vdisk(one, None, 1) for one in '123']
-        self.items = {one.name: plan.Item(one) for one in held}
+        self.vdisks = {one.name: plan.VDiskToMove(one) for one in held}
         self.backend = fakes.Backend(
             fake_disks.make_disk(A, held=held), fake_disks.make_disk(B)
         )
@@ -71,24 +71,26 @@ class DrainerTestCase(testtools.TestCase):
         return self.useFixture(fixtures.MockPatchObject(*arguments)).mock
 
     def survey(self, uuid):
-        items = {
-            name: item
-            for name, item in self.items.items()
+        vdisks = {
+            name: vdisk
+            for name, vdisk in self.vdisks.items()
             if uuid in self.backend.disks_holding(name)
         }
-        found = mock.Mock(items=tuple(items.values()))
+        found = mock.Mock(vdisks=tuple(vdisks.values()))
         found.volumes = {
             name: mock.Mock(provider_location=uuid, id=name[-1])
-            for name in items
+            for name in vdisks
         }
         refused = {
-            name: item.refusal for name, item in items.items() if item.refusal
+            name: vdisk.refusal
+            for name, vdisk in vdisks.items()
+            if vdisk.refusal
         }
         found.plan.return_value = plan.Plan(
             {
-                name: item.begun or B
-                for name, item in items.items()
-                if not item.refusal
+                name: vdisk.begun_target or B
+                for name, vdisk in vdisks.items()
+                if not vdisk.refusal
             },
             refused,
         )
@@ -119,10 +121,10 @@ class DrainerTestCase(testtools.TestCase):
 
     def change(self, number, **fields):
         name = f'volume-{number}'
-        self.items[name] = plan.Item(self.items[name].vdisk, **fields)
+        self.vdisks[name] = plan.VDiskToMove(self.vdisks[name].vdisk, **fields)
 
     def test_all_move(self):
-        self.change(3, begun=C)
+        self.change(3, begun_target=C)
         log = self.useFixture(fixtures.FakeLogger())
         self.assertEqual({}, self.drainer.drain(A))
         self.assertEqual(
@@ -164,8 +166,8 @@ class DrainerTestCase(testtools.TestCase):
                 self.change(min(number, 3), refusal='stays')
                 self.record(number, A, C)
             # 1 has begun, the disk of 2 is missing, 3 was undone; 4 has left
-            self.change(1, refusal='stays', begun=C)
-            self.change(2, refusal='stays', elsewhere=True)
+            self.change(1, refusal='stays', begun_target=C)
+            self.change(2, refusal='stays', is_elsewhere=True)
             method(A)
             self.assertEqual(['volume-1', 'volume-2'], self.recorded())
 
@@ -176,7 +178,7 @@ class DrainerTestCase(testtools.TestCase):
         self.assertEqual(['volume-4'], self.recorded())
 
     def test_cancel(self):
-        self.change(2, begun=B)
+        self.change(2, begun_target=B)
         self.assertEqual({}, self.drainer.cancel(A))
         self.assertEqual(
             [('volume-2', A, B)],
@@ -189,7 +191,7 @@ class DrainerTestCase(testtools.TestCase):
 
     def test_cancel_that_fails(self):
         # what is not undone stays withheld, with its record
-        self.change(2, begun=B)
+        self.change(2, begun_target=B)
         self.record(2, A, B)
         self.record(3, A, B)
         self.patch(

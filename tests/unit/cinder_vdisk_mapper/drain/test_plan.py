@@ -24,9 +24,9 @@ DISKS = tuple(make_disk(name, 10) for name in 'abc')
 ROUND_ROBIN, CONSOLIDATED = 'round_robin', 'consolidated'
 
 
-def item(name, size_gb=2, server='s', policy=ROUND_ROBIN, **values):
-    return plan.Item(
-        make_vdisk(name, server, size_gb), server, policy, **values
+def to_move(name, size_gb=2, server='s', mapping=ROUND_ROBIN, **values):
+    return plan.VDiskToMove(
+        make_vdisk(name, server, size_gb), server, mapping, **values
     )
 
 
@@ -34,8 +34,10 @@ def room(gb=10, mbps=100):
     return {disk.uuid: plan.Room(gb, mbps) for disk in DISKS}
 
 
-def planned(items, room=None, held=None):
-    return plan.plan(items, DISKS, room or globals()['room'](), held or {})
+def planned(vdisks, room=None, server_vdisks=None):
+    return plan.plan(
+        vdisks, DISKS, room or globals()['room'](), server_vdisks or {}
+    )
 
 
 class PlanTestCase(unittest.TestCase):
@@ -43,73 +45,86 @@ class PlanTestCase(unittest.TestCase):
         self.assertEqual(plan.Plan({}, {}), planned([]))
 
     def test_spread(self):
-        found = planned([item(str(number)) for number in range(3)])
+        found = planned([to_move(str(number)) for number in range(3)])
         self.assertEqual({}, found.refusals)
         self.assertEqual(['a', 'b', 'c'], sorted(found.targets.values()))
 
     def test_kept_together(self):
         found = planned(
-            [item('1', policy=CONSOLIDATED), item('2', policy=CONSOLIDATED)],
-            held={'s': {'b': {'volume-3'}}},
+            [
+                to_move('1', mapping=CONSOLIDATED),
+                to_move('2', mapping=CONSOLIDATED),
+            ],
+            server_vdisks={'s': {'b': {'volume-3'}}},
         )
         self.assertEqual(['b', 'b'], [*found.targets.values()])
 
     def test_round_robin_forbids(self):
-        held = {'s': {disk.uuid: {'volume-x'} for disk in DISKS}}
-        found = planned([item('1')], held=held)
+        server_vdisks = {'s': {disk.uuid: {'volume-x'} for disk in DISKS}}
+        found = planned([to_move('1')], server_vdisks=server_vdisks)
         self.assertEqual({}, found.targets)
         reason = found.refusals['volume-1']
         for part in ('disk a', 'server s', 'round_robin allows 1'):
             self.assertIn(part, reason)
-        found = planned([item('1', per_disk=2)], held=held)
+        found = planned(
+            [to_move('1', per_disk=2)], server_vdisks=server_vdisks
+        )
         self.assertEqual({'volume-1'}, {*found.targets})
 
     def test_no_room(self):
-        found = planned([item('1', 5)], room(3))
+        found = planned([to_move('1', 5)], room(3))
         self.assertIn('disk c lacks 2 GiB', found.refusals['volume-1'])
 
     def test_no_throughput(self):
-        found = planned([item('1', mbps=30)], room(mbps=20))
+        found = planned([to_move('1', mbps=30)], room(mbps=20))
         self.assertIn('disk b lacks 10 MB/s', found.refusals['volume-1'])
 
     def test_apart_from_other_parts(self):
         found = planned(
-            [item('1', policy=CONSOLIDATED, apart_from=frozenset('ab'))],
-            held={'s': {'b': {'volume-1'}}},
+            [to_move('1', mapping=CONSOLIDATED, apart_from=frozenset('ab'))],
+            server_vdisks={'s': {'b': {'volume-1'}}},
         )
         self.assertEqual({'volume-1': 'c'}, found.targets)
-        found = planned([item('1', apart_from=frozenset('abc'))])
+        found = planned([to_move('1', apart_from=frozenset('abc'))])
         self.assertIn(
             'disk c has another part of it', found.refusals['volume-1']
         )
 
     def test_not_where_its_server_awaits_vdisks(self):
         found = planned(
-            [item('1', policy=CONSOLIDATED, awaited=frozenset('ab'))],
-            held={'s': {'b': {'volume-2'}}},
+            [
+                to_move(
+                    '1', mapping=CONSOLIDATED, unfilled_claims=frozenset('ab')
+                )
+            ],
+            server_vdisks={'s': {'b': {'volume-2'}}},
         )
         self.assertEqual({'volume-1': 'c'}, found.targets)
-        found = planned([item('1', awaited=frozenset('abc'))])
+        found = planned([to_move('1', unfilled_claims=frozenset('abc'))])
         self.assertIn(
             'disk c has space that server s claims for vdisks to come',
             found.refusals['volume-1'],
         )
         # it has taken the space
-        found = planned([item('1', awaited=frozenset('b'), begun='b')])
+        found = planned(
+            [to_move('1', unfilled_claims=frozenset('b'), begun_target='b')]
+        )
         self.assertEqual({'volume-1': 'b'}, found.targets)
 
     def test_no_other_disk(self):
-        found = plan.plan([item('1')], (), {}, {})
+        found = plan.plan([to_move('1')], (), {}, {})
         self.assertIn('no other disk', found.refusals['volume-1'])
 
     def test_what_cannot_move(self):
-        found = planned([item('1', refusal='it is a snapshot')])
+        found = planned([to_move('1', refusal='it is a snapshot')])
         self.assertEqual({'volume-1': 'it is a snapshot'}, found.refusals)
 
     def test_what_was_begun_goes_on(self):
         # its copy has taken the room, and is counted
         found = planned(
-            [item('1', begun='b')], room(0), {'s': {'b': {'volume-1'}}}
+            [to_move('1', begun_target='b')],
+            room(0),
+            {'s': {'b': {'volume-1'}}},
         )
         self.assertEqual({'volume-1': 'b'}, found.targets)
 
@@ -131,23 +146,23 @@ class PlanTestCase(unittest.TestCase):
         ),
     )
     def test_rules_hold(self, rows, rooms):
-        items = {
-            f'volume-{number}': item(
-                str(number), size, server, policy, per_disk=limit, mbps=mbps
+        vdisks = {
+            f'volume-{number}': to_move(
+                str(number), size, server, mapping, per_disk=limit, mbps=mbps
             )
-            for number, (size, server, policy, limit, mbps) in enumerate(rows)
+            for number, (size, server, mapping, limit, mbps) in enumerate(rows)
         }
         left = {
             disk.uuid: plan.Room(*one)
             for disk, one in zip(DISKS, rooms, strict=True)
         }
-        found = planned(items.values(), left)
-        self.assertEqual({*items}, {*found.targets} | {*found.refusals})
+        found = planned(vdisks.values(), left)
+        self.assertEqual({*vdisks}, {*found.targets} | {*found.refusals})
         self.assertFalse({*found.targets} & {*found.refusals})
         self.assertTrue(all(found.refusals.values()))
         for disk in 'abc':
             here = [
-                items[name]
+                vdisks[name]
                 for name, target in found.targets.items()
                 if target == disk
             ]
@@ -158,12 +173,12 @@ class PlanTestCase(unittest.TestCase):
                     sum(one.mbps for one in here), max(0, left[disk].mbps)
                 )
             for one in here:
-                if one.policy == ROUND_ROBIN and one.server:
+                if one.mapping == ROUND_ROBIN and one.server:
                     alike = [
                         other
                         for other in here
                         if other.server == one.server
-                        and other.policy == ROUND_ROBIN
+                        and other.mapping == ROUND_ROBIN
                     ]
                     self.assertLessEqual(
                         len(alike), max(other.per_disk for other in alike)

@@ -25,19 +25,20 @@ MOVABLE = refusals.Facts(
     migration_status=None,
     backend=HERE,
     servers=('s',),
-    attached_to_host=False,
+    is_attached_to_host=False,
     paths=(LINK,),
     link=LINK,
-    encrypted=False,
+    is_encrypted=False,
     snapshots=0,
-    settled=True,
-    runs=True,
-    striped=False,
-    problem='',
+    is_settled=True,
+    is_running=True,
+    is_striped=False,
+    guest_problem='',
     disk='d1',
-    place='d1',
+    volume_disk='d1',
+    link_problem='',
     copies=('d2',),
-    record=None,
+    recorded_move=None,
 )
 
 
@@ -47,61 +48,67 @@ class ReasonTestCase(unittest.TestCase):
 
     def test_movable(self):
         self.assertEqual('', self.reason())
-        self.assertEqual('', self.reason(encrypted=True, runs=False))
+        self.assertEqual('', self.reason(is_encrypted=True, is_running=False))
         self.assertEqual('', self.reason(migration_status='success'))
         self.assertEqual(
             '',
-            self.reason(status='available', servers=(), paths=(), runs=False),
+            self.reason(
+                status='available', servers=(), paths=(), is_running=False
+            ),
         )
 
     def test_striped(self):
         # the kernel copies it below its device
-        striped = {'striped': True, 'copies': ()}
+        striped = {'is_striped': True, 'copies': ()}
         for changes in (
-            {'problem': 'server s is suspended'},
+            {'guest_problem': 'server s is suspended'},
             {'paths': ('/dev/mapper/striped',)},
-            {'encrypted': True},
+            {'is_encrypted': True},
         ):
             self.assertEqual('', self.reason(**striped, **changes))
         self.assertIn('2 snapshots', self.reason(**striped, snapshots=2))
-        self.assertIn('builds', self.reason(**striped, settled=False))
+        self.assertIn('builds', self.reason(**striped, is_settled=False))
 
     def test_move_that_is_decided(self):
-        begun = move_records.Record('d1', 'd2')
-        self.assertEqual('', self.reason(place='d2', record=begun))
-        self.assertEqual('', self.reason(place='d1', record=begun))
+        move = move_records.Record('d1', 'd2')
+        self.assertEqual('', self.reason(volume_disk='d2', recorded_move=move))
+        self.assertEqual('', self.reason(volume_disk='d1', recorded_move=move))
         # the target is gone, or the record is that of another move
         for changes in (
             {'copies': ()},
-            {'record': move_records.Record('d1', 'd3')},
-            {'record': move_records.Record('d3', 'd2')},
+            {'recorded_move': move_records.Record('d1', 'd3')},
+            {'recorded_move': move_records.Record('d3', 'd2')},
         ):
-            told = self.reason(**{'place': 'd2', 'record': begun} | changes)
+            told = self.reason(
+                **{'volume_disk': 'd2', 'recorded_move': move} | changes
+            )
             self.assertIn('its volume is on disk d2', told)
 
     def test_target_of_another_move(self):
         # decided or not
         for place in ('d1', 'd2'):
             told = self.reason(
-                place=place, record=move_records.Record('d2', 'd1')
+                volume_disk=place,
+                recorded_move=move_records.Record('d2', 'd1'),
             )
             self.assertIn('a drain of disk d2 has begun', told)
         ended = move_records.Record('d3', 'd1')
-        self.assertEqual('', self.reason(record=ended))
+        self.assertEqual('', self.reason(recorded_move=ended))
 
     def test_reasons(self):
         for word, changes in (
+            ('no link', {'link_problem': 'no link', 'backend': 'other'}),
             ('other@vdisk', {'backend': 'other@vdisk'}),
             ('2 snapshots', {'snapshots': 2}),
             ('is extending', {'status': 'extending'}),
             ('migrates', {'migration_status': 'migrating'}),
-            ('attached to a host', {'attached_to_host': True}),
+            ('attached to a host', {'is_attached_to_host': True}),
             ('several servers: s, t', {'servers': ('s', 't')}),
-            ('builds, moves', {'settled': False}),
-            ('is suspended', {'problem': 'server s is suspended'}),
+            ('builds, moves', {'is_settled': False}),
+            ('is suspended', {'guest_problem': 'server s is suspended'}),
             ('detach and attach', {'paths': ('/disks/d1/vdisks/volume-1',)}),
-            ('encrypted', {'encrypted': True}),
-            ('its volume is on disk d2', {'place': 'd2'}),
-            ('its volume is on disk None', {'place': None}),
+            ('encrypted', {'is_encrypted': True}),
+            ('its volume is on disk d2', {'volume_disk': 'd2'}),
+            ('its volume is on disk None', {'volume_disk': None}),
         ):
             self.assertIn(word, self.reason(**changes))
