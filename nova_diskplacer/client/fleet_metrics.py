@@ -21,6 +21,34 @@ from nova_diskplacer.client import fleet
 
 _GIB = 1 << 30
 
+#: Labels and meaning of each gauge, by its name.
+GAUGES = {
+    'diskplacer_fleet_committed_ratio': (
+        ('aggregate',),
+        'Share of the space that servers claim',
+    ),
+    'diskplacer_fleet_free_bytes': (
+        ('aggregate',),
+        'Space that no server claims',
+    ),
+    'diskplacer_fleet_largest_vdisk_bytes': (
+        ('aggregate',),
+        'Largest vdisk that a disk has room for',
+    ),
+    'diskplacer_fleet_servers': (
+        ('aggregate', 'flavor'),
+        'Servers of a flavor that find disks',
+    ),
+    'diskplacer_fleet_hosts': (
+        ('aggregate', 'flavor'),
+        'Hosts with disks for a server of a flavor',
+    ),
+    'diskplacer_fleet_stranded_bytes': (
+        ('aggregate', 'flavor', 'reason'),
+        'Free space that no server of a flavor can use',
+    ),
+}
+
 
 def write(
     path: str,
@@ -34,35 +62,23 @@ def write(
     :raises DiskPlacerError: the file cannot be written.
     """
     registry = prometheus_client.CollectorRegistry()
+    gauges = {
+        name: prometheus_client.Gauge(name, text, labels, registry=registry)
+        for name, (labels, text) in GAUGES.items()
+    }
 
-    def gauge(name: str, help_: str, *labels: str) -> prometheus_client.Gauge:
-        return prometheus_client.Gauge(
-            f'diskplacer_fleet_{name}',
-            help_,
-            ('aggregate', *labels),
-            registry=registry,
-        )
+    def set_(name: str, value: float, *labels: str) -> None:
+        gauges[f'diskplacer_fleet_{name}'].labels(*labels).set(value)
 
-    committed = gauge('committed_ratio', 'Share of the space that is claimed')
-    free = gauge('free_bytes', 'Space that no server claims')
-    largest = gauge('largest_vdisk_bytes', 'Largest vdisk that a disk holds')
     for aggregate, space in spaces.items():
-        committed.labels(aggregate).set(space.committed)
-        free.labels(aggregate).set(space.free_gb * _GIB)
-        largest.labels(aggregate).set(space.largest_gb * _GIB)
-    servers = gauge('servers', 'Servers of a flavor that fit', 'flavor')
-    hosts = gauge('hosts', 'Hosts that hold a server of a flavor', 'flavor')
-    stranded = gauge(
-        'stranded_bytes',
-        'Free space that no server of a flavor can use',
-        'flavor',
-        'reason',
-    )
+        set_('committed_ratio', space.committed, aggregate)
+        set_('free_bytes', space.free_gb * _GIB, aggregate)
+        set_('largest_vdisk_bytes', space.largest_gb * _GIB, aggregate)
     for (aggregate, flavor), room in rooms.items():
-        servers.labels(aggregate, flavor).set(room.servers)
-        hosts.labels(aggregate, flavor).set(room.hosts)
+        set_('servers', room.servers, aggregate, flavor)
+        set_('hosts', room.hosts, aggregate, flavor)
         for reason, gb in room.stranded_gb.items():
-            stranded.labels(aggregate, flavor, reason).set(gb * _GIB)
+            set_('stranded_bytes', gb * _GIB, aggregate, flavor, reason)
     try:
         prometheus_client.write_to_textfile(path, registry)
     except OSError as error:

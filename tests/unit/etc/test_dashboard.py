@@ -24,6 +24,7 @@ import promql_parser
 import yaml
 from oslotest import base
 
+from nova_diskplacer.client import fleet_metrics
 from nova_diskplacer.client import vdisk_map
 from nova_diskplacer.monitor import metric
 from nova_diskplacer.monitor import metrics
@@ -34,6 +35,12 @@ DASHBOARD = TOP / 'etc/grafana/nova-diskplacer.json'
 RULES = TOP / 'etc/prometheus/diskplacer.rules.yml'
 
 METRICS = {one.full_name: one for one in metrics.METRICS}
+
+# of agents, and of openstack vdisk capacity
+LABELS = {
+    **{name: one.labels for name, one in METRICS.items()},
+    **{name: labels for name, (labels, _) in fleet_metrics.GAUGES.items()},
+}
 
 # Those that say nothing which a panel could show over time.
 UNSEEN = {'diskplacer_rounds_total', 'diskplacer_server_exempt'}
@@ -217,7 +224,7 @@ class RulesTest(base.BaseTestCase):
             ):
                 if selector.name == 'up':
                     continue
-                labels = METRICS[selector.name].labels
+                labels = LABELS[selector.name]
                 for matcher in selector.matchers.matchers:
                     self.assertIn(matcher.name, labels)
 
