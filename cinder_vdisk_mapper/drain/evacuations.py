@@ -84,7 +84,7 @@ class VDiskEvacuation(Evacuation):
         name = self.move.vdisk.name
         try:
             try:
-                if self.move.begun():
+                if self.move.is_begun():
                     self.take_back()
             except vdisk_move.Deleted:
                 # it was deleted meanwhile, maybe before its target was made

@@ -52,7 +52,7 @@ class Backend:
     ) -> leg_move.LegMove:
         """Return the move of a volume from one location to another.
 
-        See :class:`moving.LegMove`.
+        See :class:`leg_move.LegMove`.
         """
         return leg_move.LegMove(
             self.context,

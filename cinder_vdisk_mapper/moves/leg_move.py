@@ -99,7 +99,7 @@ class LegMove(leg_steps.LegSteps):
             )
             return volume
 
-    def decided(self) -> bool:
+    def is_decided(self) -> bool:
         location = naming.location(self._fresh())
         if location not in (self.old, self.new):
             raise exception.DiskError(

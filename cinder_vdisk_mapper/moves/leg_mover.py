@@ -154,7 +154,7 @@ def _make_move(
 ) -> leg_move.LegMove | None:
     """Return the move of a volume to a location, None if it is there.
 
-    :param percent: see :class:`moving.LegMove`, as for ``mbps``.
+    :param percent: see :class:`leg_move.LegMove`, as for ``mbps``.
     :raises DiskError: it is no step away.
     """
     old = _location(volume)

@@ -44,7 +44,7 @@ class LegSteps(abc.ABC):
     """The steps of a move of legs."""
 
     @abc.abstractmethod
-    def decided(self) -> bool:
+    def is_decided(self) -> bool:
         """Return whether the legs are on the target."""
 
     @abc.abstractmethod
@@ -90,7 +90,7 @@ def run(
     :raises DiskPlacerError: it was taken back, or must be repeated if that
         failed too.
     """
-    if not move.decided():
+    if not move.is_decided():
         try:
             move.begin()
             _wait(move, progress, stopped)
@@ -106,7 +106,7 @@ def run(
 
 def take_back(move: LegSteps) -> None:
     """Undo a move that was interrupted, or finish it if it is decided."""
-    if move.decided():
+    if move.is_decided():
         move.finish()
     else:
         move.undo()

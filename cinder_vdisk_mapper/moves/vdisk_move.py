@@ -111,7 +111,7 @@ class VolumeMove(vdisk_steps.VDiskSteps):
     def progress(self, done: int, total: int) -> None:
         self.report(done, total)
 
-    def begun(self) -> bool:
+    def is_begun(self) -> bool:
         """Return whether the move was begun, and is neither ended nor undone.
 
         :raises Deleted: its volume was deleted.
@@ -218,7 +218,7 @@ class VolumeMove(vdisk_steps.VDiskSteps):
             return None
         return self.guests.find(servers[0], self.volume.id)
 
-    def decided(self) -> bool:
+    def is_decided(self) -> bool:
         """Return whether the target is the volume.
 
         :raises DiskError: neither disk has it.

@@ -141,7 +141,7 @@ class VDiskSteps(abc.ABC):
         """
 
     @abc.abstractmethod
-    def decided(self) -> bool:
+    def is_decided(self) -> bool:
         """Return whether the target is the vdisk."""
 
     @abc.abstractmethod
@@ -179,7 +179,7 @@ def run(move: VDiskSteps) -> None:
         repetition finishes the move.
     """
     _settle(move)
-    _finish(move, None if move.decided() else _copy(move))
+    _finish(move, None if move.is_decided() else _copy(move))
 
 
 def take_back(move: VDiskSteps) -> None:
@@ -189,15 +189,15 @@ def take_back(move: VDiskSteps) -> None:
     """
     _settle(move)
     with move.locked():
-        decided = move.decided()
-        if not decided:
+        is_decided = move.is_decided()
+        if not is_decided:
             guest = move.guest()
             if guest and _job(move, guest):
                 guest.abort()
             # Cinder may not have been told when the link led back
             move.decide(False)
             move.target.condemn()
-    if decided:
+    if is_decided:
         _finish(move, None)
         return
     move.target.delete()
@@ -215,11 +215,11 @@ def _settle(move: VDiskSteps) -> None:
         guest = move.guest()
         if guest is None or _job(move, guest):
             return
-        decided = move.decided()
+        is_decided = move.is_decided()
         source, target = move.source.in_use(), move.target.in_use()
-        if decided and source and not target:
+        if is_decided and source and not target:
             move.decide(False)
-        elif not decided and target and not source:
+        elif not is_decided and target and not source:
             move.decide(True)
 
 
@@ -259,21 +259,21 @@ def _copy(move: VDiskSteps) -> str | None:
     return None
 
 
-def _finish(move: VDiskSteps, copied: str | None) -> None:
+def _finish(move: VDiskSteps, writes_before: str | None) -> None:
     """Make the target the vdisk, and delete the source.
 
-    :param copied: as ``_copy`` returns.
+    :param writes_before: as ``_copy`` returns.
     :raises DiskError: the target is no whole copy any more.
     """
     with move.locked():
         move.check()
         guest = move.guest()
         job = _job(move, guest) if guest else None
-        if not move.decided():
-            _decide(move, guest, job, copied)
+        if not move.is_decided():
+            _decide(move, guest, job, writes_before)
         if guest and job:
             _pivot(move, guest)
-        _check_left(move, copied)
+        _check_left(move, writes_before)
         move.save()
         move.source.condemn()
     move.source.delete()
@@ -284,24 +284,26 @@ def _decide(
     move: VDiskSteps,
     guest: GuestDisk | None,
     job: Job | None,
-    copied: str | None,
+    writes_before: str | None,
 ) -> None:
     """Make the target the vdisk, if it is a whole copy.
 
     :raises DiskPlacerError: it is not.
     """
-    is_as_copied = job and job.ready if copied is None else guest is None
+    is_as_copied = (
+        job and job.ready if writes_before is None else guest is None
+    )
     if not is_as_copied:
         raise exception.DiskError(
             'its server was started, stopped or rebooted while it was copied'
         )
-    if copied is not None:
-        _check_unwritten(move, copied)
+    if writes_before is not None:
+        _check_unwritten(move, writes_before)
     move.check_target()
     move.decide(True)
 
 
-def _check_left(move: VDiskSteps, copied: str | None) -> None:
+def _check_left(move: VDiskSteps, writes_before: str | None) -> None:
     """Check that nobody has used the source since the target is the vdisk.
 
     Otherwise the source is the vdisk again, unless a process may have written
@@ -311,12 +313,14 @@ def _check_left(move: VDiskSteps, copied: str | None) -> None:
     """
     # a process may have opened the source before the decision
     if move.source.in_use():
-        if not move.target.in_use() and (copied is not None or _runs(move)):
+        if not move.target.in_use() and (
+            writes_before is not None or _runs(move)
+        ):
             move.decide(False)
         raise exception.DiskError('a process still has it open')
-    if copied is not None:
+    if writes_before is not None:
         try:
-            _check_unwritten(move, copied)
+            _check_unwritten(move, writes_before)
         except exception.DiskError:
             if not move.target.in_use():
                 move.decide(False)
@@ -360,8 +364,8 @@ def _runs(move: VDiskSteps) -> bool:
     return True
 
 
-def _check_unwritten(move: VDiskSteps, copied: str) -> None:
-    if move.writes() != copied:
+def _check_unwritten(move: VDiskSteps, writes_before: str) -> None:
+    if move.writes() != writes_before:
         raise exception.DiskError(
             'its server was started and wrote to it while it was copied'
         )

@@ -129,7 +129,7 @@ class DrainTestCase(base.LVMTestCase):
             check_target=lambda: copies.check_whole(
                 self.backend, self.target, NAME, SIZE
             ),
-            decided=lambda: self.backend.linked_disk(NAME) == self.target,
+            is_decided=lambda: self.backend.linked_disk(NAME) == self.target,
             decide=lambda moved: self.backend.link(
                 self.target if moved else self.source, NAME
             ),

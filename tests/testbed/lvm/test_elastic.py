@@ -157,7 +157,7 @@ class Vdisk:
             resync_throttle.release()
 
         return types.SimpleNamespace(
-            decided=lambda: self.location == new,
+            is_decided=lambda: self.location == new,
             begin=begin,
             copied=lambda: leg_moves.move_progress(*move),
             pace=lambda done: resync_throttle.limit(self.percent),

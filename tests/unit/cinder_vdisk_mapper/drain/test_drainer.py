@@ -57,7 +57,7 @@ class DrainerTestCase(testtools.TestCase):
         self.patch(vdisk_steps, 'take_back', self.taken_back.append)
         self.patch(
             vdisk_move.VolumeMove,
-            'begun',
+            'is_begun',
             lambda move: (
                 self.backend.recorded_move(move.vdisk.name)
                 == (move.source_disk, move.target_disk)

@@ -23,7 +23,7 @@ class Steps(leg_steps.LegSteps):
     def __init__(self, test):
         self.test = test
 
-    def decided(self):
+    def is_decided(self):
         return self.test.decided
 
     def begin(self):

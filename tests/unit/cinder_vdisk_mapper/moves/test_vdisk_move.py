@@ -106,12 +106,12 @@ class MovingTestCase(testtools.TestCase):
         return self.backend.recorded_move(NAME)
 
     def test_target_is_made_under_the_lock_and_recorded_before(self):
-        self.assertFalse(self.move.begun())
+        self.assertFalse(self.move.is_begun())
         self.move.create()
-        self.assertTrue(self.move.begun())
+        self.assertTrue(self.move.is_begun())
         self.assertEqual([A, B], self.backend.disks_holding(NAME))
         self.move.forget()
-        self.assertFalse(self.move.begun())
+        self.assertFalse(self.move.is_begun())
 
     def test_copy_that_nobody_knows(self):
         self.allocate_elsewhere()
@@ -160,9 +160,9 @@ class MovingTestCase(testtools.TestCase):
                 self.backend.linked[NAME] = A
             for moved in (True, False):
                 steps.decide(moved)
-                self.assertEqual(moved, steps.decided())
+                self.assertEqual(moved, steps.is_decided())
         self.backend.linked[NAME] = 'elsewhere'
-        self.assertRaises(exception.DiskError, steps.decided)
+        self.assertRaises(exception.DiskError, steps.is_decided)
 
     def test_errors_of_cinder(self):
         steps = self.move
@@ -170,7 +170,7 @@ class MovingTestCase(testtools.TestCase):
         self.assertRaises(exception.DiskError, steps.save)
         self.get.side_effect = cinder_exc.VolumeNotFound(volume_id='1')
         self.assertRaises(vdisk_move.Deleted, steps.check)
-        self.assertRaises(vdisk_move.Deleted, self.move.begun)
+        self.assertRaises(vdisk_move.Deleted, self.move.is_begun)
         self.get.side_effect = db_exc.DBConnectionError('away')
-        for call in (steps.check, steps.create, self.move.begun):
+        for call in (steps.check, steps.create, self.move.is_begun):
             self.assertRaises(exception.DiskError, call)

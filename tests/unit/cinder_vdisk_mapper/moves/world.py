@@ -138,7 +138,10 @@ class World:
         """Return why the vdisk on a disk stays, and if a move was begun."""
         others = {OTHER[disk]} & self.data.keys() - self.dead
         facts = types.SimpleNamespace(
-            disk=disk, place=self.place, copies=others, record=self.record
+            disk=disk,
+            volume_disk=self.place,
+            copies=others,
+            recorded_move=self.record,
         )
         begun = self.record == (disk, OTHER[disk]) and bool(others)
         return refusals._copy_reason(facts), begun
@@ -306,7 +309,7 @@ class World:
         if lack:
             raise exception.DiskError(lack)
 
-    def decided(self, target):
+    def is_decided(self, target):
         return self.place == target
 
     def decide(self, source, moved):
@@ -424,8 +427,8 @@ class Move(vdisk_steps.VDiskSteps):
     def check_target(self):
         self.world.check_target(self.disks[1])
 
-    def decided(self):
-        return self.world.decided(self.disks[1])
+    def is_decided(self):
+        return self.world.is_decided(self.disks[1])
 
     def decide(self, moved):
         self.world.decide(self.disks[0], moved)
