@@ -40,4 +40,10 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 env_packages cloud && env_make cloud || exit 1
 export PYTHONPATH=$ENV_TOP
-cd "$here" && exec "$VENV/bin/python" -m tools.storm "$@"
+# in a mount namespace of its own: one that others make would have copies of
+# its mounts, and keep a disk that has failed
+# shellcheck disable=SC2016
+cd "$here" && exec unshare --mount bash -c '
+    . "$0" && contain_drop_mounts "$1" "$2" "$PWD" && shift && exec "$@"
+' "$ENV_TOP/tools/lib/contain.sh" "$ENV_TOP" "$VENV/bin/python" \
+    -m tools.storm "$@"

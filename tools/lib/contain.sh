@@ -70,7 +70,7 @@ contain() {
 
 # Go on with a command in the namespaces that were made for it.
 _contain_enter() {
-    local directory=$1 number=$2 place kept target
+    local directory=$1 number=$2 place kept
     shift 2
     for place in /tmp /var/tmp; do
         mkdir -p "$directory$place" && chmod 1777 "$directory$place" || return
@@ -81,12 +81,7 @@ _contain_enter() {
             fi
         done
     done
-    # a copy of somebody else's mount would keep its filesystem mounted
-    while read -r target; do
-        if [[ $target =~ ^(/var)?/tmp/ && $target != "$directory"/* ]]; then
-            umount --lazy "$target"
-        fi
-    done < <(findmnt --raw --noheadings --output TARGET | tac)
+    contain_drop_mounts "$directory"
     for place in /tmp $_contain_place; do
         mount --rbind "$directory$place" $place || return
     done
@@ -96,6 +91,23 @@ _contain_enter() {
         mount -t proc -o nosuid,nodev,noexec proc /proc || return
     shift "$number"
     cd "$PWD" && exec "$@"
+}
+
+# In a mount namespace that was just made, unmount what others have mounted
+# below /tmp and /var/tmp: a copy keeps their filesystems mounted. What is in
+# the directories that are named, and what they are in, stays.
+contain_drop_mounts() {
+    local target kept stays
+    while read -r target; do
+        stays=''
+        for kept in "$@"; do
+            case $target/ in "$kept"/*) stays=1 ;; esac
+            case $kept/ in "$target"/*) stays=1 ;; esac
+        done
+        if [[ -z $stays && $target =~ ^(/var)?/tmp/ ]]; then
+            umount --lazy "$target"
+        fi
+    done < <(findmnt --raw --noheadings --output TARGET | tac)
 }
 
 # Kill whoever is left of a process group, and of its namespace.

@@ -35,6 +35,9 @@ _FILLER = 'storm-filler'
 # Seconds for which a disk may be busy with what was begun before.
 _BUSY = 120
 
+# Seconds for a mount namespace of others to let a filesystem go.
+_KEPT = 120.0
+
 
 class Skipped(Exception):
     """A fault could not be made now."""
@@ -190,7 +193,32 @@ class Disks:
                     )
                 )
                 raise
+            self._mount_anew(device, point)
+
+    def _mount_anew(self, device: str, point: pathlib.Path) -> None:
+        """Mount a disk whose filesystem was shut down.
+
+        As long as another mount namespace has it mounted, as one has that a
+        process of this machine has just made, a mount gives the filesystem
+        that was shut down.
+
+        :raises RuntimeError: it is kept for long.
+        """
+        deadline = time.monotonic() + _KEPT
+        while True:
             process.run('mount', '-o', 'noatime', device, str(point))
+            try:
+                os.listdir(point)
+            except OSError as error:
+                self._when_idle('umount', str(point))
+                if time.monotonic() > deadline:
+                    raise RuntimeError(
+                        f'another mount namespace keeps {point}, which has '
+                        f'failed, for {_KEPT} s: {error}'
+                    ) from error
+                time.sleep(0.5)
+            else:
+                return
 
     def _when_idle(self, *command: str) -> None:
         """Do what is refused while a file of the disk is open.
