@@ -271,7 +271,7 @@ class LoadsTest(testtools.TestCase):
 
     def test_random_mixes_fit_on_empty_hosts(self):
         for number in range(30):
-            scenario = placement_quality.holdout_scenario(number, 1)
+            scenario = placement_quality.holdout_scenario(number, 1, 1.0)
             fleet = fleets.Fleet(scenario.shape, 1)
             for one in scenario.mix:
                 evaluation = fleets.Evaluation(fleet, one)
@@ -382,8 +382,15 @@ class FiguresTest(testtools.TestCase):
 
 class MeasureTest(testtools.TestCase):
     def test_every_goal_is_measured(self):
-        size = placement_quality.Size(
-            2, 6, 6, (60, 90, 95, 100), 0.6, 2, 1, 2, 2
+        size = placement_quality.QUICK._replace(
+            hosts=6,
+            until=0.6,
+            large_hosts=6,
+            large_until=0.6,
+            batch_hosts=2,
+            batch_seconds=1,
+            rounds=2,
+            mixes=2,
         )
         with (
             contextlib.redirect_stdout(io.StringIO()),
