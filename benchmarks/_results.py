@@ -50,6 +50,7 @@ class Result:
     kernel: str
     cpus: int
     figures: _report.Figures
+    goals: tuple[_report.Goal, ...] = ()
 
     def value(self, name: str) -> Value | None:
         """Return a figure, or one divided by another; None if not measured.
@@ -100,5 +101,9 @@ def read(directory: pathlib.Path = DIRECTORY) -> dict[str, Result]:
             content['kernel'],
             content['cpus'],
             content['figures'],
+            tuple(
+                _report.Goal(goal['figure'], goal['op'], goal['value'])
+                for goal in content['goals']
+            ),
         )
     return results

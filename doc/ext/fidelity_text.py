@@ -83,7 +83,7 @@ def summary_lines(
             rows.append([name, *_counted(states, kinds)])
         every = [state for states in found.values() for state in states]
         rows.append(['All', *_counted(every, kinds)])
-        text += _table([1] * len(rows[0]), rows)
+        text += table([1] * len(rows[0]), rows)
     return text
 
 
@@ -121,8 +121,8 @@ def paper_lines(
             ]
         )
     return [
-        *_table([32, 16, 37, 15], claims),
-        *_table([40, 44, 16], items),
+        *table([32, 16, 37, 15], claims),
+        *table([40, 44, 16], items),
     ]
 
 
@@ -181,10 +181,10 @@ def result_lines(results: _results.Results) -> list[str]:
                 f'Linux {result.kernel}, {result.cpus} CPUs',
             ]
         )
-    return _table([20, 14, 38, 28], rows)
+    return table([20, 14, 38, 28], rows)
 
 
-def _table(
+def table(
     widths: collections.abc.Iterable[int],
     rows: collections.abc.Iterable[collections.abc.Sequence[str]],
 ) -> list[str]:

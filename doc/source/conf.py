@@ -32,6 +32,7 @@ extensions = [
     'internals',
     'log_lines',
     'metrics',
+    'placement_quality_tables',
     'profiles',
 ]
 
