@@ -36,7 +36,7 @@ from nova_diskplacer.placement.client import GB
 
 LOG = logging.getLogger(__name__)
 
-#: told of a vdisk, its copied bytes and all bytes
+#: called with the name of a vdisk, its copied bytes and all its bytes
 Progress = collections.abc.Callable[[str, int, int], None]
 
 
@@ -52,7 +52,7 @@ class Drainer:
 
     @property
     def operations(self) -> VDiskOperations:
-        """Changes vdisks and reserves them."""
+        """The operations on vdisks of the backend."""
         return self.surveyor.operations
 
     def plan(self, uuid: str) -> tuple[survey.Survey, plan.Plan]:
@@ -67,7 +67,7 @@ class Drainer:
         """
         with _alone(self.operations.backend.disk_root):
             self.operations.backend.check_disk(uuid)
-            self._withhold(uuid, True)
+            self._set_draining(uuid, True)
             self._restore_claims(uuid)
             failed: dict[str, str] = {}
             while True:
@@ -92,7 +92,7 @@ class Drainer:
             }
 
     def cancel(self, uuid: str) -> dict[str, str]:
-        """Offer a disk again, after moves that were begun are undone.
+        """Undo moves from a disk that were begun, and offer it again.
 
         :returns: the reason for each move that cannot be undone.
         """
@@ -111,21 +111,25 @@ class Drainer:
             if not failed:
                 self._restore_claims(uuid)
                 self._forget_moves(uuid, surveyed)
-                self._withhold(uuid, False)
+                self._set_draining(uuid, False)
             return failed
 
     def unfilled_claims(self, uuid: str) -> dict[str, int]:
-        """Return the GiB that servers claim of a disk, by server."""
+        """Return the GiB that servers claim of a disk, by server.
+
+        No vdisk fills them when the disk is empty.
+        """
         claims = self.operations.placement.provider_allocations(uuid)
         return {server: claim.get(GB, 0) for server, claim in claims.items()}
 
-    def _withhold(self, uuid: str, withheld: bool) -> None:
+    def _set_draining(self, uuid: str, is_draining: bool) -> None:
+        """Withhold a disk from new vdisks, or offer it again."""
         root = self.operations.backend.disk_root
         with files.disk_errors(root), locks.hold(f'disk-{uuid}'):
-            discover.set_draining(root, uuid, withheld)
+            discover.set_draining(root, uuid, is_draining)
             self.operations.reserve(uuid)
 
-    def _others(self, uuid: str) -> list[discover.Disk]:
+    def _healthy_others(self, uuid: str) -> list[discover.Disk]:
         return [
             disk
             for disk in self.operations.backend.disks()
@@ -133,16 +137,16 @@ class Drainer:
         ]
 
     def _restore_claims(self, uuid: str) -> None:
-        """Move claims back for vdisks that have not left a disk.
+        """Move the claims of vdisks that have not left a disk back to it.
 
-        They are where recorded moves lead. A claim on any other disk that no
-        vdisk fills is for a vdisk to come.
+        They are on the targets of recorded moves. A claim on any other disk
+        that no vdisk fills is for a vdisk to come.
         """
         backend = self.operations.backend
         servers = {
             vdisk.name: vdisk.server_id for vdisk in backend.disk(uuid).vdisks
         }
-        others = {disk.uuid for disk in self._others(uuid)}
+        others = {disk.uuid for disk in self._healthy_others(uuid)}
         for name in move_records.from_disk(backend.disk_root, uuid):
             record = move_records.read(backend.disk_root, name)
             server = servers.get(name)
@@ -164,8 +168,8 @@ class Drainer:
     def _forget_moves(self, uuid: str, surveyed: survey.Survey) -> None:
         """Remove the records of moves from a disk that have ended.
 
-        That of a vdisk stays which is there and has left a target, or whose
-        volume is elsewhere: on a disk that is missing now.
+        The record stays if the vdisk is on the disk and a copy of it on the
+        target, or if its volume is on another disk, which is missing now.
         """
         backend = self.operations.backend
         vdisks = {vdisk.name: vdisk for vdisk in surveyed.vdisks}

@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The ways of a volume's data from a disk that is drained to another one.
+"""The moves of a volume's data from a disk that is drained to another one.
 
-A vdisk is copied and its link changed, while its server runs or not. The legs
-of a striped vdisk are mirrored by the kernel, below the device of the server.
+A whole vdisk is copied, and its link changed, whether its server runs or not.
+The kernel mirrors the legs of a striped vdisk below the device of the server.
 """
 
 import abc
@@ -34,7 +34,7 @@ from nova_diskplacer.disks.vdisk import VDisk
 
 LOG = logging.getLogger(__name__)
 
-#: told of copied bytes and all bytes
+#: called with the copied bytes and all bytes
 Progress = collections.abc.Callable[[int, int], None]
 
 

@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Chooses where the vdisks of a disk that is to be emptied go.
+"""Chooses the disks that the vdisks of a drained disk go to.
 
-Pure functions: they decide by the mapping of each vdisk's server and the room
-on the other disks, as the binding of a new vdisk does.
+Pure functions. Like the binding of a new vdisk, they decide by the mapping of
+its server's flavor and the free space of the other disks.
 """
 
 import collections

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The reasons for which the vdisk of a volume stays where it is.
+"""The reasons for which the vdisk of a volume stays on its disk.
 
 A pure function over facts that the survey has read. ``drain.plan`` adds the
 reasons of space and mapping.

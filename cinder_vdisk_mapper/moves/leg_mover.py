@@ -52,7 +52,7 @@ def move(
     """Move legs of a volume by one step; repeatable.
 
     :param location: UUID of the disk of each leg afterwards.
-    :param progress: told of copied and all bytes, once a second.
+    :param progress: called with the copied and all bytes, once a second.
     :param stopped: tells, once a second, if the move is to be taken back.
     :param percent: of the disks' time that the copy takes, 1 to 100.
     :raises DiskPlacerError: the legs are where they were; the message has the

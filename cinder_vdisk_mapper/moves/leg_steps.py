@@ -85,7 +85,7 @@ def run(
 ) -> None:
     """Move legs, or go on with a move that was interrupted.
 
-    :param progress: told of copied and all bytes.
+    :param progress: called with the copied and all bytes.
     :param stopped: tells if the move is to be taken back.
     :raises DiskPlacerError: it was taken back, or must be repeated if that
         failed too.

@@ -87,7 +87,7 @@ class VolumeMove(vdisk_steps.VDiskSteps):
 
     :param source_disk: UUID of the disk that the vdisk leaves.
     :param target_disk: UUID of the disk that it goes to.
-    :param report: told of copied and all bytes.
+    :param report: called with the copied and all bytes.
     """
 
     context: Any
