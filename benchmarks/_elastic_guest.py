@@ -138,7 +138,7 @@ class Steps(leg_steps.LegSteps):
             percent, copy_pace.step_mbps(percent / 100, disks)
         )
 
-    def decided(self) -> bool:
+    def is_decided(self) -> bool:
         return self._mover.location == self._new
 
     def begin(self) -> None:

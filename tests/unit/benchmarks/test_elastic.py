@@ -12,6 +12,7 @@
 
 import collections
 import contextlib
+import inspect
 import io
 import json
 import math
@@ -21,6 +22,7 @@ import testtools
 from hypothesis import strategies
 
 import _elastic_figures as elastic_figures
+import _elastic_guest as elastic_guest
 import _elastic_loads as loads
 import _striping_layouts as layouts
 import elastic
@@ -278,3 +280,9 @@ class ShowTest(testtools.TestCase):
                 elastic.show(figures)
             self.assertIn('Fixed stripe of 4 disks', printed.getvalue())
             self.assertIn(f'{figures["stripe_mbps"]:.4g}', printed.getvalue())
+
+
+class GuestTest(testtools.TestCase):
+    def test_steps_of_a_move(self):
+        """The guest has each step that a move consists of."""
+        self.assertFalse(inspect.isabstract(elastic_guest.Steps))
