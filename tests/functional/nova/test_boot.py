@@ -143,7 +143,7 @@ class DecisionLogTestCase(base.CloudTestCase):
             )
         self.assertIn(
             'Weight 1000.0000 = 1000 x score 1.0000 (round_robin) - '
-            '1 x pressure 0.0000',
+            '10 x pressure 0.0000',
             lines[3],
         )
 

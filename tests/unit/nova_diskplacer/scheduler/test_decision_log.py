@@ -14,6 +14,7 @@
 
 from unittest import mock
 
+from nova_diskplacer import conf
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import decision_log
 from nova_diskplacer.scheduler import filter as filters
@@ -31,6 +32,11 @@ class DecisionLogTest(test_filter.FilterTestCase):
         super().setUp()
         # Placement does not answer at the claim
         self.room = None
+        for name in ('disk_spread_up_to', 'disk_pack_from'):
+            conf.CONF.set_override(name, 1.0, 'diskplacer_scheduler')
+            self.addCleanup(
+                conf.CONF.clear_override, name, 'diskplacer_scheduler'
+            )
 
     def _lines(self, wanted=None, level='DEBUG'):
         """Filter the hosts, and return the lines that are logged."""
@@ -148,7 +154,7 @@ class DecisionLogTest(test_filter.FilterTestCase):
                 lines[0],
             )
         self.assertIn(
-            'Weight 0.6500 = 1 x score 0.6500 (round_robin) - 1 x pressure '
+            'Weight 6.5000 = 10 x score 0.6500 (round_robin) - 10 x pressure '
             '0.0000',
             lines[0],
         )
@@ -162,8 +168,8 @@ class DecisionLogTest(test_filter.FilterTestCase):
         self._passed(test_filter.spec(vdisks='1', vdisk_gb='10'))
         _, lines = self._candidate(0)
         self.assertIn(
-            'Weight 1.0000 = 2.5 x score 0.6000 (round_robin) - 1 x pressure '
-            '0.5000',
+            'Weight -3.5000 = 2.5 x score 0.6000 (round_robin) - 10 x '
+            'pressure 0.5000',
             lines[0],
         )
 
