@@ -168,8 +168,9 @@ def list_disks(kind: str) -> Operation:
     """
 
     def disks(*, root: str) -> list[tuple[Any, ...]]:
-        found = discover.discover(root, kind)
-        return [dataclasses.astuple(disk) for disk in found]
+        return [
+            dataclasses.astuple(disk) for disk in discover.discover(root, kind)
+        ]
 
     return disks
 

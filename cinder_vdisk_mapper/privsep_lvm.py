@@ -111,12 +111,12 @@ def _on_both(
 
     @functools.wraps(function)
     def operation(
-        one: Location, name: str, other: Location, *rest: Any, root: str
+        old: Location, name: str, new: Location, *rest: Any, root: str
     ) -> Any:
         def work(location: Location) -> Any:
-            return on_first(one, name, location, *rest, root=root)
+            return on_first(old, name, location, *rest, root=root)
 
-        return _on_disks(work)(other, root=root)
+        return _on_disks(work)(new, root=root)
 
     return operation
 

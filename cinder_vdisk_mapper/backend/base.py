@@ -206,8 +206,8 @@ class Backend(abc.ABC):
         except exception.DiskError as error:
             if not isinstance(error.__cause__, PermissionError):
                 raise
-        found: T = self._run(operation, *arguments)
-        return found
+        result: T = self._run(operation, *arguments)
+        return result
 
     def in_use(self, disk: str, name: str) -> bool:
         """Return whether a process has a vdisk open."""
@@ -376,10 +376,9 @@ def _as_disk(fields: tuple[Any, ...]) -> discover.Disk:
     """Return the disk with these fields, which a helper process returned."""
     disk = discover.Disk(*fields)
     rows: collections.abc.Iterable[Any] = disk.vdisks
-    found = (VDisk(*row) for row in rows)
     vdisks = tuple(
         dataclasses.replace(vdisk, stripe=Location(vdisk.stripe))
-        for vdisk in found
+        for vdisk in (VDisk(*row) for row in rows)
     )
     return dataclasses.replace(disk, vdisks=vdisks)
 

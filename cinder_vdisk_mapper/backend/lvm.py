@@ -60,9 +60,9 @@ class LVMBackend(striping.StripingBackend):
     def snapshot(
         self, disk: str, name: str, snapshot: str, snapshot_id: str
     ) -> None:
-        for one in self._suffixes(disk, name):
-            leg, new = name + one, snapshot + one
-            self._run('snapshot', disk, leg, new, snapshot_id)
+        for suffix in self._suffixes(disk, name):
+            leg, new_leg = name + suffix, snapshot + suffix
+            self._run('snapshot', disk, leg, new_leg, snapshot_id)
 
     def clone(
         self, disk: str, source: str, name: str, volume_id: str, size_gb: int
@@ -85,9 +85,9 @@ class LVMBackend(striping.StripingBackend):
     ) -> None:
         suffixes = self._suffixes(disk, source)
         size = size_gb * GIB // len(suffixes)
-        for one in suffixes:
-            leg, new = source + one, name + one
-            self._run(operation, disk, leg, new, volume_id, size)
+        for suffix in suffixes:
+            leg, new_leg = source + suffix, name + suffix
+            self._run(operation, disk, leg, new_leg, volume_id, size)
 
     def revert(self, disk: str, name: str, snapshot: str) -> None:
         for suffix in self._suffixes(disk, name):

@@ -154,10 +154,10 @@ class StripingBackend(base.Backend):
 
         The legs that were not created yet are not among the moved ones.
         """
-        found = self._run('interrupted_move', disk, name)
-        if not found:
+        locations = self._run('interrupted_move', disk, name)
+        if not locations:
             return None
-        before, after = map(Location, found)
+        before, after = map(Location, locations)
         return before, after
 
     def release_throttle(self) -> None:

@@ -33,7 +33,7 @@ def read(config: cfg.ConfigOpts) -> dict[str, Any]:
     # the import needs Cinder's objects, which the caller has registered
     manager = importutils.import_module('cinder.volume.manager')
     conf.register_opts(config)
-    found = {}
+    backends = {}
     for section in config.enabled_backends or ():
         options = configuration.Configuration(
             manager.volume_backend_opts, config_group=section
@@ -43,14 +43,14 @@ def read(config: cfg.ConfigOpts) -> dict[str, Any]:
         options.append_config_values(conf.OPTS)
         config.register_opt(cfg.StrOpt('backend_host'), group=section)
         host = config[section].backend_host or config.host
-        found[f'{host}@{section}'] = options
-    if not found:
+        backends[f'{host}@{section}'] = options
+    if not backends:
         raise exception.DiskPlacerError(
             'no section of [DEFAULT] enabled_backends='
             f'{config.enabled_backends} of cinder.conf has volume_driver = '
             f'{_DRIVER}'
         )
-    return found
+    return backends
 
 
 def hosts(

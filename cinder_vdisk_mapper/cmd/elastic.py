@@ -90,8 +90,8 @@ def _add(
 def _run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     own = _own_conf(args)
     state_dir = own.diskplacer_agent.state_dir
-    wanted = functools.partial(step_socket.fetch, state_dir)
-    _executor(own, _mover(), wanted).run()
+    fetch_step = functools.partial(step_socket.fetch, state_dir)
+    _executor(own, _mover(), fetch_step).run()
     return exit_status.OK
 
 
@@ -173,7 +173,7 @@ def _mover() -> executor.Mover:
 def _executor(
     own: cfg.ConfigOpts,
     mover: executor.Mover,
-    wanted: collections.abc.Callable[[], elastic_status.WantedStep | None],
+    fetch_step: collections.abc.Callable[[], elastic_status.WantedStep | None],
 ) -> executor.Executor:
     """Return an executor that signals stop which would end the process."""
     stopped = threading.Event()
@@ -182,7 +182,7 @@ def _executor(
     return executor.Executor(
         own.diskplacer.disk_root,
         mover,
-        wanted,
+        fetch_step,
         stopped,
         own.diskplacer_elastic.copy_share,
     )
