@@ -86,16 +86,16 @@ class RaceTest(base.TestCase):
         vdisk = self.vdisk(None)
         self.alter(disk, [vdisk])
         try:
-            if self.sync(disk).free_gb >= 0:
+            if self.sync_disk(disk).free_gb >= 0:
                 return True
         except exception.Conflict:
             self.alter(disk, removed=vdisk)
             return True
         self.alter(disk, removed=vdisk)
-        self.sync(disk)
+        self.sync_disk(disk)
         return False
 
-    def sync(self, disk):
+    def sync_disk(self, disk):
         return inventory.sync_disk(
             self.client, disk, lambda: discover.inspect('', disk)
         )
