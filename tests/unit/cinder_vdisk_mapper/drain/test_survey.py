@@ -168,6 +168,14 @@ class SurveyorTestCase(testtools.TestCase):
             self.assertEqual(frozenset(), self.surveyed['volume-2'][2])
 
     def test_vdisks_of_servers(self):
+        snapshot = dataclasses.replace(
+            self.copy, name='snapshot-1', volume_id='snapshot'
+        )
+        self.backend.known['b'] = fake_disks.make_disk(
+            'b', held=[self.copy, snapshot]
+        )
+        # no server of a vdisk on disk a
+        self.servers['u'] = dataclasses.replace(SERVER, uuid='u')
         surveyed = self.surveyor.survey('a')
         self.assertEqual(
             {'s': {'b': {'volume-1', 'volume-9'}}}, surveyed.server_vdisks

@@ -231,6 +231,9 @@ class VDiskSurveyorTestCase(testtools.TestCase):
         partial = dataclasses.replace(copy, usable=False)
         for others in ({}, {B: partial}, {C: copy}):
             self.assertIsNone(self.survey(others).begun_target)
+        move = move_records.Record(C, B)
+        move_records.write(self.backend.disk_root, NAME, move)
+        self.assertIsNone(self.survey({B: copy}).begun_target)
 
     def test_striped(self):
         others = self.stripe(A, B)
