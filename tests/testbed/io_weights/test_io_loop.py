@@ -131,7 +131,7 @@ class IOLoopTest(test_bfq.BFQTestCase):
         self.assertEqual(('bfq', ''), (shown.controller, shown.error))
         # on a busy machine it does nothing in some rounds
         self.eventually(lambda: self.is_heavy(running, self.hog))
-        self.assertEqual({self.uuid}, running.pressure.keys())
+        self.assertEqual({self.uuid}, running.disk_activity().pressure.keys())
         heavy.kill()
         self.eventually(lambda: weight_of(hog) in (100, None))
         self.read_in(self.hog)
