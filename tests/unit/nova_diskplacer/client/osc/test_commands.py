@@ -28,6 +28,7 @@ import requests_mock
 from keystoneauth1 import noauth
 from keystoneauth1 import session as ks_session
 from oslotest import base
+from prometheus_client import parser
 from requests_mock.contrib import fixture as requests_mock_fixture
 
 from nova_diskplacer import exception
@@ -459,16 +460,20 @@ class DiskTest(CommandTestCase):
             [tuple(row.values()) for row in rows],
         )
         with open(path) as stream:
-            text = stream.read()
-        self.assertIn(
-            'diskplacer_fleet_servers{aggregate="(all hosts)",flavor="two"} '
-            '2.0',
-            text,
+            families = parser.text_string_to_metric_families(stream.read())
+        samples = {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in families
+            for sample in family.samples
+        }
+        self.assertEqual(
+            2, samples['diskplacer_fleet_servers', '(all hosts)', 'two']
         )
-        self.assertIn(
-            'diskplacer_fleet_stranded_bytes{aggregate="(all hosts)",'
-            'flavor="two",reason="GiB"} 1.073741824e+10',
-            text,
+        self.assertEqual(
+            10 << 30,
+            samples[
+                'diskplacer_fleet_stranded_bytes', '(all hosts)', 'two', 'GiB'
+            ],
         )
         asked = [one.path for one in self.requests.request_history]
         self.assertFalse([path for path in asked if HDD in path])
