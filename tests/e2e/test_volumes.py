@@ -108,6 +108,18 @@ class VolumesTest(base.TestCase):
     def _host(self, volume):
         return self.api.volume(volume)['os-vol-host-attr:host']
 
+    def _free_gb(self, host):
+        """Return the GiB that cinder-scheduler has for a host's backend."""
+        pools = self.api.get(
+            'volumev3', '/scheduler-stats/get_pools?detail=true'
+        )['pools']
+        (free,) = (
+            pool['capabilities']['free_capacity_gb']
+            for pool in pools
+            if pool['name'].startswith(f'{host}@vdisk#')
+        )
+        return free
+
     def test_extend(self):
         server = self.boot('plain', 'compute2')
         volume = self._local_volume(server)
@@ -115,6 +127,10 @@ class VolumesTest(base.TestCase):
         self.api.detach(server, volume)
         path = self._path('compute2', volume)
         disk = self._held('compute2')[volume]
+        # in a new cloud, cinder-volume has reported before the agent
+        self.eventually(
+            'free space reported', lambda: self._free_gb('compute2') > 1
+        )
         self.api.post(
             'volumev3',
             f'/volumes/{volume}/action',
