@@ -72,17 +72,19 @@ def scenario_rows(result: _results.Result, name: str) -> list[list[str]]:
     return rows
 
 
+def _pair(result: _results.Result, name: str) -> str:
+    """Return the accepted GiB and the neighbours of a run."""
+    return ' / '.join(
+        cell(result, f'{name}_{field}', field)
+        for field in ('gib', 'neighbours')
+    )
+
+
 def load_rows(result: _results.Result, loads: list[int]) -> list[list[str]]:
     """Return the accepted GiB and the neighbours by policy and load."""
     rows = [['Host chosen by', *(f'{load} %' for load in loads)]]
     for policy, label in _POLICIES.items():
-        cells = []
-        for load in loads:
-            gib, neighbours = (
-                cell(result, f'load_{load}_{policy}_{field}', field)
-                for field in ('gib', 'neighbours')
-            )
-            cells.append(f'{gib} / {neighbours}')
+        cells = (_pair(result, f'load_{load}_{policy}') for load in loads)
         rows.append([label, *cells])
     return rows
 
@@ -92,13 +94,7 @@ def other_rows(result: _results.Result) -> list[list[str]]:
     policies = ('default', 'today', 'random', 'topolvm', 'best_fit')
     rows = [['Fleet', *(_POLICIES[policy] for policy in policies)]]
     for name, label in _OTHERS.items():
-        cells = []
-        for policy in policies:
-            gib, neighbours = (
-                cell(result, f'{name}_{policy}_{field}', field)
-                for field in ('gib', 'neighbours')
-            )
-            cells.append(f'{gib} / {neighbours}')
+        cells = (_pair(result, f'{name}_{policy}') for policy in policies)
         rows.append([label, *cells])
     return rows
 

@@ -57,12 +57,20 @@ def capacities(
     or more may put all vdisks on one disk; of one that is installed besides,
     the figure is the most that may fit.
     """
-    by_host = collections.defaultdict(list)
-    for disk in disks:
-        by_host[disk.host].append(disk)
+    of_hosts = by_host(disks)
     return [
-        _capacity(host, by_host[host], request) for host in sorted(by_host)
+        _capacity(host, of_hosts[host], request) for host in sorted(of_hosts)
     ]
+
+
+def by_host(
+    disks: collections.abc.Iterable[facts.Disk],
+) -> dict[str, list[facts.Disk]]:
+    """Return the disks of each host."""
+    found = collections.defaultdict(list)
+    for disk in disks:
+        found[disk.host].append(disk)
+    return found
 
 
 def _capacity(

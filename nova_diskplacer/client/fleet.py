@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the disks of the whole cloud, or of an aggregate, have room for."""
+"""Counts the free space of hosts and aggregates, and the servers that fit."""
 
 import collections.abc
 import dataclasses
@@ -83,12 +83,9 @@ def room(
     disks: collections.abc.Iterable[facts.Disk], request: flavor.VDiskRequest
 ) -> Room:
     """Return how many more servers fit, and what they leave stranded."""
-    by_host: dict[str, list[facts.Disk]] = {}
-    for disk in disks:
-        by_host.setdefault(disk.host, []).append(disk)
     servers = hosts = 0
     stranded = dict.fromkeys(REASONS, 0)
-    for of_host in by_host.values():
+    for of_host in capacity.by_host(disks).values():
         number = capacity.servers_of_host(of_host, request)
         servers += number
         hosts += number > 0

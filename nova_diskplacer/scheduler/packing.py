@@ -51,7 +51,7 @@ _RANDOM_PART = 0.15
 
 
 class Space(typing.NamedTuple):
-    """What of H hosts' disks a request could use, arrays of shape (H,).
+    """Space of H hosts on disks that suit a request; arrays of shape (H,).
 
     ``total_gb`` and ``free_gb`` are in GiB. ``room`` is the sum of the square
     roots of the disks' free GiB: servers with many vdisks need many disks with
@@ -145,7 +145,7 @@ def of_request(
 
 
 def space_of(free: FreeCapacity, request: flavor.VDiskRequest) -> Space:
-    """Return what of the hosts' disks a request could use."""
+    """Return the space of the hosts on disks that suit a request."""
     usable = free.usable(request)
     total_gb, free_gb = free.total_gb, free.free_gb
     if request.vdisk_mbps:
