@@ -148,10 +148,8 @@ class StripeBinder:
         request, operations = self.request, self.operations
         disks = location.disks
         pieces = location.pieces_gb(request.size_gb)
-        with contextlib.ExitStack() as stack:
-            # a change that oversells a disk is undone under its lock
-            for uuid in sorted(disks):
-                stack.enter_context(locks.hold(f'disk-{uuid}'))
+        # a change that oversells a disk is undone under its lock
+        with locks.hold_all(f'disk-{uuid}' for uuid in disks):
             try:
                 for uuid in disks:
                     backend.create_piece(

@@ -88,8 +88,7 @@ def create_snapshots(
         for copy in copies:
             operations.backend.check_disk(copy.disk, copy.name)
         disks = sorted({copy.disk for copy in copies})
-        for disk in disks:
-            stack.enter_context(locks.hold(f'disk-{disk}'))
+        stack.enter_context(locks.hold_all(f'disk-{disk}' for disk in disks))
         # a volume attached meanwhile may have been written to
         _make(
             operations,
@@ -121,8 +120,8 @@ def _hold_volumes(
     :raises BindingError: a volume is attached, or its legs are being moved.
     """
     # no volume is bound meanwhile
-    for volume_id in sorted(snapshot.volume_id for snapshot in snapshots):
-        stack.enter_context(locks.hold(f'volume-{volume_id}'))
+    names = [f'volume-{snapshot.volume_id}' for snapshot in snapshots]
+    stack.enter_context(locks.hold_all(names))
     volumes = _detached_volumes(context, snapshots)
     for volume in volumes.values():
         linking.follow_link(operations.backend, volume)

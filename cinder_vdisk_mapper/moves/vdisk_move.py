@@ -129,11 +129,10 @@ class VolumeMove(vdisk_steps.VDiskSteps):
     def create(self) -> None:
         """Make the target, if the plan still holds, and claim its space."""
         name, bound_for = self.vdisk.name, self.vdisk.server_id
-        counted = next(iter(self._servers()), bound_for)
+        # it counts for the one that has it, and is claimed by the other
+        servers = {*self._servers(), *([bound_for] if bound_for else ())}
         with (
-            locks.hold(f'server-{counted}')
-            if counted
-            else contextlib.nullcontext(),
+            locks.hold_all(f'server-{server}' for server in servers),
             self.locked(),
         ):
             is_begun = self.planner.check_target(

@@ -266,12 +266,7 @@ class Striped(Layout):
                 LOG.warning('%s stays on disk %s: %s', name, uuid, error)
 
 
-@contextlib.contextmanager
 def _locked(
     disks: collections.abc.Iterable[str],
-) -> collections.abc.Iterator[None]:
-    """Hold the locks of disks, in the order that all operations use."""
-    with contextlib.ExitStack() as stack:
-        for uuid in sorted(disks):
-            stack.enter_context(locks.hold(f'disk-{uuid}'))
-        yield
+) -> contextlib.AbstractContextManager[None]:
+    return locks.hold_all(f'disk-{uuid}' for uuid in disks)

@@ -12,6 +12,7 @@
 
 
 import contextlib
+import dataclasses
 from unittest import mock
 
 import fixtures
@@ -71,6 +72,7 @@ class MovingTestCase(testtools.TestCase):
         self.operations.backend = self.backend
         self.operations.allocate = self.allocate
         self.held = []
+        self.servers = []
         self.useFixture(fixtures.MockPatchObject(locks, 'hold', self.hold))
         self.get = self.useFixture(
             fixtures.MockPatchObject(objects.Volume, 'get_by_id')
@@ -96,7 +98,7 @@ class MovingTestCase(testtools.TestCase):
 
     def allocate(self, disk, *_):
         # nobody binds, moves or deletes the volume meanwhile
-        self.assertEqual(['volume-1'], self.held)
+        self.assertEqual([*self.servers, 'volume-1'], self.held)
         self.assertEqual(move_records.Record(A, B), self.record())
         self.backend.known[disk] = fake_disks.make_disk(
             disk, held=[self.vdisk]
@@ -112,6 +114,21 @@ class MovingTestCase(testtools.TestCase):
         self.assertEqual([A, B], self.backend.disks_holding(NAME))
         self.move.forget()
         self.assertFalse(self.move.is_begun())
+
+    def test_both_servers_are_locked(self):
+        """One counts it on the target, the claim of the other one follows."""
+        follow = self.useFixture(
+            fixtures.MockPatchObject(vdisk_move, 'follow')
+        ).mock
+        locked = []
+        follow.side_effect = lambda *_: locked.extend(self.held)
+        self.volume.volume_attachment = [mock.Mock(instance_uuid='a')]
+        self.vdisk = fake_disks.make_vdisk('1', 'b', 1)
+        self.servers = ['server-a', 'server-b']
+        self.move = dataclasses.replace(self.move, vdisk=self.vdisk)
+        self.move.create()
+        follow.assert_called_once_with(self.operations, 'b', A, B, 1)
+        self.assertEqual([*self.servers, 'volume-1'], locked)
 
     def test_copy_that_nobody_knows(self):
         self.allocate_elsewhere()

@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import contextlib
 import fcntl
 import os
 import subprocess
@@ -106,6 +107,21 @@ class HoldTestCase(LocksTestCase):
                 ['vdisk-disk-a', 'vdisk-disk-b'],
                 sorted(os.listdir(self.directory)),
             )
+        self.assertEqual([], os.listdir(self.directory))
+
+    def test_several_in_one_order(self):
+        taken = []
+        with mock.patch.object(
+            locks,
+            'hold',
+            lambda name: contextlib.nullcontext(taken.append(name)),
+        ):
+            for names in (['disk-b', 'disk-a'], iter(['disk-a', 'disk-b'])):
+                with locks.hold_all(names):
+                    self.assertEqual(['disk-a', 'disk-b'], taken)
+                taken.clear()
+        with locks.hold_all(['disk-b', 'disk-a', 'disk-b']):
+            self.assertTrue(self.locked_elsewhere(self.path))
         self.assertEqual([], os.listdir(self.directory))
 
     def test_an_error_releases_it(self):
