@@ -87,38 +87,27 @@ def _copy(uuid: str, name: str, target: str, rate: int) -> None:
 
 
 def _on_disks(
-    function: collections.abc.Callable[..., Any],
+    function: collections.abc.Callable[..., Any], locations: int = 1
 ) -> privsep.Operation:
-    """Return an operation that is refused if a disk of a location hangs."""
+    """Return an operation that is refused if a disk of a location hangs.
+
+    :param locations: number of the arguments that are such locations, 2 for
+        those before and after a move.
+    """
 
     @functools.wraps(function)
-    def operation(location: Location, *arguments: Any, root: str) -> Any:
-        def work() -> Any:
-            return function(location, *arguments)
-
-        for uuid in location.disks:
+    def operation(*arguments: Any, root: str) -> Any:
+        places = [place for place in arguments if isinstance(place, Location)]
+        work = functools.partial(function, *arguments)
+        for uuid in sorted(set().union(*places[:locations])):
             work = functools.partial(groups.run_unless_hung, uuid, work)
         return work()
 
     return operation
 
 
-def _on_both(
-    function: collections.abc.Callable[..., Any],
-) -> privsep.Operation:
-    """Return an operation that is refused if a disk of a move hangs."""
-    on_first = _on_disks(function)
-
-    @functools.wraps(function)
-    def operation(
-        old: Location, name: str, new: Location, *rest: Any, root: str
-    ) -> Any:
-        def work(location: Location) -> Any:
-            return on_first(old, name, location, *rest, root=root)
-
-        return _on_disks(work)(new, root=root)
-
-    return operation
+#: an operation that is refused if a disk of a move hangs
+_on_both = functools.partial(_on_disks, locations=2)
 
 
 def resume_stripes(*, root: str) -> None:

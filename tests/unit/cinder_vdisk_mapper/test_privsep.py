@@ -201,6 +201,46 @@ class AllowListTestCase(testtools.TestCase):
                     *start,
                 )
 
+    def test_move_of_legs_to_a_hung_disk(self):
+        asked = []
+
+        def work_on(uuid, work):
+            asked.append(uuid)
+            if uuid == OTHER:
+                raise exception.DiskHung('hung')
+            return work()
+
+        with mock.patch.object(groups, 'run_unless_hung', work_on):
+            for name, rest in (
+                ('create_legs', ()),
+                ('begin_move', (1, 1)),
+                ('complete_legs', ()),
+                ('settle_legs', ()),
+            ):
+                for old, new in ((UUID, OTHER), (OTHER, UUID)):
+                    self.assertRaises(
+                        exception.DiskHung,
+                        privsep_lvm.run,
+                        self.root,
+                        name,
+                        old,
+                        'volume-1',
+                        new,
+                        *rest,
+                    )
+            # the source is healthy, and the volume group is missing
+            asked.clear()
+            self.assertRaises(
+                exception.DiskError,
+                privsep_lvm.run,
+                self.root,
+                'move_progress',
+                UUID,
+                'volume-1',
+                OTHER,
+            )
+            self.assertEqual([UUID], asked)
+
     def test_copy(self):
         with mock.patch.object(
             privsep.copies, 'copy', return_value=7
