@@ -97,11 +97,7 @@ class Backend(abc.ABC):
 
         After an interrupted move there are several.
         """
-        return [
-            disk.uuid
-            for disk in self.disks()
-            if any(vdisk.name == name for vdisk in disk.vdisks)
-        ]
+        return [disk.uuid for disk in self.disks() if disk.find(name)]
 
     def check_disk(self, disk: str, vdisk: str | None = None) -> None:
         """Check that a disk is healthy and a vdisk on it is complete.
@@ -133,13 +129,13 @@ class Backend(abc.ABC):
         :raises DiskError: the disk does not hold it, or is not there.
         """
         current = self.disk(disk)
-        for vdisk in current.vdisks:
-            if vdisk.name == name:
-                return current, vdisk
-        raise exception.DiskError(
-            f'vdisk {name} is not on disk {disk} ({current.health}) of this '
-            'host'
-        )
+        vdisk = current.find(name)
+        if vdisk is None:
+            raise exception.DiskError(
+                f'vdisk {name} is not on disk {disk} ({current.health}) of '
+                'this host'
+            )
+        return current, vdisk
 
     def usable_vdisk(
         self, disk: str, name: str

@@ -168,7 +168,7 @@ class VolumeMove(vdisk_steps.VDiskSteps):
         # that of a move to another disk, or whose target is being deleted
         self.forget()
         self.operations.delete_other_copies(name, self.source_disk)
-        if copies.find(self._backend.disk(self.target_disk), name):
+        if self._backend.disk(self.target_disk).find(name):
             raise exception.DiskError(
                 f'disk {self.target_disk} has another copy of it, which no '
                 'move from here has made: see "diskplacer-manage disk audit"'
@@ -327,5 +327,5 @@ class _VolumePlace(vdisk_steps.Place):
 
     def in_use(self) -> bool:
         backend, name = self.move.operations.backend, self.move.vdisk.name
-        names = {vdisk.name for vdisk in backend.disk(self.disk).vdisks}
-        return name in names and backend.in_use(self.disk, name)
+        is_there = backend.disk(self.disk).find(name) is not None
+        return is_there and backend.in_use(self.disk, name)

@@ -28,12 +28,6 @@ from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.location import Location
-from nova_diskplacer.disks.vdisk import VDisk
-
-
-def find(disk: discover.Disk, name: str) -> VDisk | None:
-    """Return the vdisk of a name on a disk, complete or not."""
-    return next((vdisk for vdisk in disk.vdisks if vdisk.name == name), None)
 
 
 def lack(disk: discover.Disk, name: str, size_bytes: int) -> str:
@@ -44,7 +38,7 @@ def lack(disk: discover.Disk, name: str, size_bytes: int) -> str:
     if disk.late or disk.health != discover.OK:
         health = 'late' if disk.late else disk.health
         return f'disk {disk.uuid} is {health}'
-    vdisk = find(disk, name)
+    vdisk = disk.find(name)
     if vdisk is None:
         return f'disk {disk.uuid} holds no vdisk {name}'
     if not vdisk.usable:
@@ -82,7 +76,7 @@ def refusal(
         )
     if doomed == location:
         return 'it is the volume'
-    copy = find(disks[doomed], name)
+    copy = disks[doomed].find(name)
     least = max(size_bytes, copy.size_bytes if copy else 0)
     return lack(disks[location], name, least)
 
@@ -126,7 +120,7 @@ def check(
         raise exception.DiskError(
             f'the copy of {name} on disk {doomed} is not deleted: {refused}'
         )
-    return find(disks[doomed], name) is not None
+    return disks[doomed].find(name) is not None
 
 
 def condemn(

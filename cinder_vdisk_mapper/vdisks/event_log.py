@@ -29,9 +29,8 @@ def find(backend: base.Backend, location: Location, name: str) -> VDisk | None:
     """Return a vdisk, or a piece of it, to be logged; None if it is away."""
     with contextlib.suppress(exception.DiskPlacerError):
         for disk in location.disks:
-            for vdisk in backend.disk(disk).vdisks:
-                if vdisk.name == name:
-                    return vdisk
+            if vdisk := backend.disk(disk).find(name):
+                return vdisk
     return None
 
 

@@ -108,7 +108,7 @@ def follow_link(backend: base.Backend, volume: Volume) -> None:
             f'volume {volume.id} was moved to disk {linked}, which is '
             f'{disk.health}'
         )
-    if any(vdisk.name == name for vdisk in disk.vdisks):
+    if disk.find(name):
         LOG.warning(
             'Volume %s is on disk %s, where a move that was interrupted has '
             'left it, not on disk %s',

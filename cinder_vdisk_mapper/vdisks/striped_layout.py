@@ -82,7 +82,9 @@ class Striped(Layout):
                 self.backend.find_vdisk(uuid, self.name)[1].stripe
                 for uuid in self.location.disks
             }
-            if tagged != {self.location} or self._is_moved():
+            if tagged != {self.location} or any(
+                disk.has_moving(self.name) for disk in self.backend.disks()
+            ):
                 moved = ', '.join(sorted(map(str, tagged)))
                 raise errors.BindingError(
                     f'vdisk {self.name} on disks {self.location} is being '
@@ -91,13 +93,6 @@ class Striped(Layout):
                     'later',
                 )
             yield
-
-    def _is_moved(self) -> bool:
-        return any(
-            vdisk.name == self.name and vdisk.moving
-            for disk in self.backend.disks()
-            for vdisk in disk.vdisks
-        )
 
     def extend(self, size_gb: int) -> None:
         with self.hold_in_place():
@@ -247,13 +242,10 @@ class Striped(Layout):
 
     def _is_whole(self, name: str) -> bool:
         """Return whether all disks hold a complete piece of a vdisk."""
-        return all(
-            any(
-                vdisk.name == name and vdisk.usable
-                for vdisk in self.backend.disk(uuid).vdisks
-            )
-            for uuid in self.location.disks
+        pieces = (
+            self.backend.disk(uuid).find(name) for uuid in self.location.disks
         )
+        return all(piece is not None and piece.usable for piece in pieces)
 
     def _delete_pieces(self, name: str) -> None:
         """Delete the pieces of a vdisk that nobody uses, if they exist."""

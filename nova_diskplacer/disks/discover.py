@@ -113,6 +113,20 @@ class Disk:
         taken = sum(vdisk.size_gb for vdisk in self.vdisks)
         return max(0, min(self.free_bytes // GIB, self.total_gb - taken))
 
+    def find(self, name: str) -> VDisk | None:
+        """Return the vdisk of a name, complete or not, None if there is none.
+
+        Of a striped vdisk, it is the piece on this disk.
+        """
+        return next(
+            (vdisk for vdisk in self.vdisks if vdisk.name == name), None
+        )
+
+    def has_moving(self, name: str) -> bool:
+        """Return whether legs of a vdisk come to the disk, or have left it."""
+        vdisk = self.find(name)
+        return vdisk is not None and vdisk.moving
+
 
 def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
     """Return the disks in ``disk_root``, sorted by UUID.

@@ -28,6 +28,7 @@ from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import probes
 from nova_diskplacer.host import sysfs
+from tests.fakes import disks
 
 
 class TestCase(testtools.TestCase):
@@ -62,6 +63,21 @@ class TestCase(testtools.TestCase):
         return {
             disk.uuid: disk.health for disk in discover.discover(self.root)
         }
+
+
+class DiskTest(testtools.TestCase):
+    def test_vdisk_of_a_name(self):
+        held = [
+            VDisk('volume-1', '1', None, 1, usable=False),
+            VDisk('volume-2', '2', None, 1, moving=True),
+        ]
+        disk = disks.make_disk('a', held=held)
+        self.assertEqual(held[0], disk.find('volume-1'))
+        self.assertIsNone(disk.find('volume-3'))
+        self.assertEqual(
+            [False, True, False],
+            [disk.has_moving(f'volume-{number}') for number in '123'],
+        )
 
 
 class DiscoverTestCase(TestCase):
