@@ -37,6 +37,7 @@ from nova_diskplacer import conf as options
 from nova_diskplacer.agent import io_control
 from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import mover as mover_
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import group_changes
@@ -67,7 +68,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-class Mover:
+class Mover(mover_.Mover):
     """Moves legs as ``cinder_vdisk_mapper.moves.leg_mover``, without Cinder.
 
     What that keeps in Cinder's database is ``location``, and nothing is
@@ -89,11 +90,10 @@ class Mover:
         self,
         volume_id: str,
         location: Location,
-        progress: collections.abc.Callable[[int, int], None],
-        stopped: collections.abc.Callable[[], bool],
+        progress: mover_.Progress,
+        stopped: mover_.IsStopped,
         percent: int,
     ) -> None:
-        """Take a step; see ``executor.Mover``."""
         step = self._wanted()
         told: guest.Settings = {
             'begin': time.time() - self._origin,

@@ -26,7 +26,7 @@ from typing import Any
 from oslo_config import cfg
 
 from cinder_vdisk_mapper.cmd import cinder_conf
-from cinder_vdisk_mapper.cmd import progress as progress_
+from cinder_vdisk_mapper.cmd import progress
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
@@ -91,7 +91,7 @@ def _run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     own = _own_conf(args)
     state_dir = own.diskplacer_agent.state_dir
     fetch_step = functools.partial(step_socket.fetch, state_dir)
-    _executor(own, _mover(), fetch_step).run()
+    _executor(own, fetch_step).run()
     return exit_status.OK
 
 
@@ -100,8 +100,8 @@ def _move(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     disks = discover.discover(own.diskplacer.disk_root)
     vdisk = discovery.require(disks, args.volume)
     location = next_location(vdisk, args.disk)
-    mover = _Telling(_mover())
-    reason = _executor(own, mover, lambda: None).step(args.volume, location)
+    steps = _executor(own, lambda: None, progress.Progress())
+    reason = steps.step(args.volume, location)
     if reason:
         raise exception.ElasticError(
             f'volume {args.volume} was not moved: {reason}'
@@ -135,31 +135,12 @@ def next_location(vdisk: inputs.ElasticVDisk, disk: str | None) -> Location:
     return new
 
 
-class _Telling:
-    """A mover that prints how far a step is."""
-
-    def __init__(self, mover: executor.Mover) -> None:
-        self.recover = mover.recover
-        self._mover = mover
-        self._print = progress_.Progress()
-
-    def move(
-        self,
-        volume_id: str,
-        location: Location,
-        progress: collections.abc.Callable[[int, int], None],
-        stopped: collections.abc.Callable[[], bool],
-        percent: int,
-    ) -> None:
-        def report(done: int, total: int) -> None:
-            self._print(volume_id, done, total)
-            progress(done, total)
-
-        self._mover.move(volume_id, location, report, stopped, percent)
-
-
-def _mover() -> executor.Mover:
-    """Return the mover of the driver.
+def _executor(
+    own: cfg.ConfigOpts,
+    fetch_step: collections.abc.Callable[[], elastic_status.WantedStep | None],
+    show: collections.abc.Callable[[str, int, int], None] | None = None,
+) -> executor.Executor:
+    """Return an executor that signals stop which would end the process.
 
     :raises ElasticError: the user is not root.
     """
@@ -167,24 +148,16 @@ def _mover() -> executor.Mover:
         raise exception.ElasticError('moving vdisks needs root')
     from cinder_vdisk_mapper.moves import leg_mover
 
-    return leg_mover
-
-
-def _executor(
-    own: cfg.ConfigOpts,
-    mover: executor.Mover,
-    fetch_step: collections.abc.Callable[[], elastic_status.WantedStep | None],
-) -> executor.Executor:
-    """Return an executor that signals stop which would end the process."""
     stopped = threading.Event()
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda *_: stopped.set())
     return executor.Executor(
         own.diskplacer.disk_root,
-        mover,
+        leg_mover.LegMover(),
         fetch_step,
         stopped,
         own.diskplacer_elastic.copy_share,
+        show,
     )
 
 

@@ -17,7 +17,6 @@ The kernel mirrors the legs of a striped vdisk below the device of the server.
 """
 
 import abc
-import collections.abc
 import dataclasses
 
 from oslo_log import log as logging
@@ -30,12 +29,10 @@ from cinder_vdisk_mapper.moves import vdisk_steps
 from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
+from nova_diskplacer.disks import mover
 from nova_diskplacer.disks.vdisk import VDisk
 
 LOG = logging.getLogger(__name__)
-
-#: called with the copied bytes and all bytes
-Progress = collections.abc.Callable[[int, int], None]
 
 
 class Evacuation(abc.ABC):
@@ -108,16 +105,16 @@ class LegEvacuation(Evacuation):
     volume_id: str
     source: str
     target: str
-    progress: Progress
+    progress: mover.Progress
     rate: int
 
     def run(self) -> None:
-        leg_mover.evacuate(
+        leg_mover.LegMover().evacuate(
             self.volume_id, self.source, self.target, self.progress, self.rate
         )
 
     def take_back(self) -> None:
-        leg_mover.take_back(self.volume_id)
+        leg_mover.LegMover().take_back(self.volume_id)
 
 
 def evacuation(
@@ -126,7 +123,7 @@ def evacuation(
     vdisk: VDisk,
     source: str,
     target: str,
-    progress: Progress,
+    progress: mover.Progress,
 ) -> Evacuation:
     """Return the move of a vdisk, or of its legs, from disk to disk."""
     if naming.location(volume).is_striped:

@@ -25,11 +25,9 @@ from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_api import backend_sections
 from cinder_vdisk_mapper.cinder_api.types import Volume
-from cinder_vdisk_mapper.moves import leg_move
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer import exception
-from nova_diskplacer.disks.location import Location
 from nova_diskplacer.placement import client as placement_client
 
 
@@ -41,30 +39,6 @@ class Backend:
     name: str
     media: str
     operations: Operations
-
-    def move(
-        self,
-        volume: Volume,
-        old: Location,
-        new: Location,
-        percent: int,
-        mbps: float | None = None,
-    ) -> leg_move.LegMove:
-        """Return the move of a volume from one location to another.
-
-        See :class:`leg_move.LegMove`.
-        """
-        return leg_move.LegMove(
-            self.context,
-            self.operations,
-            self.name,
-            self.media,
-            volume,
-            old,
-            new,
-            percent,
-            mbps,
-        )
 
 
 def from_conf(config: cfg.ConfigOpts) -> list[Backend]:

@@ -15,7 +15,6 @@
 import dataclasses
 import functools
 import time
-from typing import Any
 
 from cinder import objects
 
@@ -23,6 +22,7 @@ from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import is_migrating
+from cinder_vdisk_mapper.moves import backends
 from cinder_vdisk_mapper.moves import leg_steps
 from cinder_vdisk_mapper.vdisks import copies
 from cinder_vdisk_mapper.vdisks import event_log
@@ -50,8 +50,6 @@ _DECIDABLE = (*_MOVABLE, 'reserved', 'attaching', 'detaching')
 class LegMove(leg_steps.LegSteps):
     """The move of legs of a volume.
 
-    :param name: of the backend, as ``host@section``.
-    :param media: of the backend's disks: hdd, ssd or any.
     :param old: location of the volume before the move.
     :param new: that after the move, one step away.
     :param percent: of the disks' time that the copy takes.
@@ -59,15 +57,16 @@ class LegMove(leg_steps.LegSteps):
         what it begins with then.
     """
 
-    context: Any
-    operations: VDiskOperations
-    name: str
-    media: str
+    backend: backends.Backend
     volume: Volume
     old: Location
     new: Location
-    percent: int
+    percent: int = 100
     mbps: float | None = None
+
+    @property
+    def _operations(self) -> VDiskOperations:
+        return self.backend.operations
 
     @property
     def _step(self) -> Step:
@@ -95,7 +94,7 @@ class LegMove(leg_steps.LegSteps):
     def _fresh(self) -> Volume:
         with errors.cinder_errors():
             volume: Volume = objects.Volume.get_by_id(
-                self.context, self.volume.id
+                self.backend.context, self.volume.id
             )
             return volume
 
@@ -114,7 +113,7 @@ class LegMove(leg_steps.LegSteps):
         :raises DiskError: they may not.
         """
         refusal = ''
-        if volume.host.partition('#')[0] != self.name:
+        if volume.host.partition('#')[0] != self.backend.name:
             refusal = f'belongs to backend {volume.host}'
         elif naming.location(volume) != self.old:
             refusal = f'is on disks {volume.provider_location}'
@@ -126,23 +125,19 @@ class LegMove(leg_steps.LegSteps):
             refusal = 'is being migrated'
         elif naming.is_exported(volume):
             refusal = 'is exported to another host'
-        elif self._has_snapshots():
-            refusal = 'has snapshots: delete them first'
+        else:
+            with errors.cinder_errors():
+                if objects.SnapshotList.get_all_for_volume(
+                    self.backend.context, volume.id
+                ):
+                    refusal = 'has snapshots: delete them first'
         if refusal:
             raise exception.DiskError(f'volume {volume.id} {refusal}')
-
-    def _has_snapshots(self) -> bool:
-        with errors.cinder_errors():
-            return bool(
-                objects.SnapshotList.get_all_for_volume(
-                    self.context, self.volume.id
-                )
-            )
 
     def begin(self) -> None:
         """Allocate the legs, have their claim follow, and begin the copy."""
         step, name = self._step, self._name
-        backend = self.operations.striping
+        backend = self._operations.striping
         with striped_layout.lock_legs(name):
             self._check(self._fresh(), _MOVABLE)
             _, vdisk = backend.usable_vdisk(step.source, name)
@@ -159,41 +154,42 @@ class LegMove(leg_steps.LegSteps):
 
     def _allocate(self) -> None:
         target, name = self._step.target, self._name
-        backend = self.operations.striping
+        backend = self._operations.striping
         with locks.hold(f'disk-{target}'):
             disk = backend.disk(target)
-            is_moving = self._is_moving(disk)
+            is_moving = disk.has_moving(name)
             if not is_moving and (
-                disk.draining or not base.usable_disks([disk], self.media)
+                disk.draining
+                or not base.usable_disks([disk], self.backend.media)
             ):
                 raise exception.DiskError(
                     f'disk {target} ({disk.medium}, {disk.health}) takes no '
-                    f'vdisks of backend {self.name} now'
+                    f'vdisks of backend {self.backend.name} now'
                 )
-            free = self.operations.free_gb(disk)
+            free = self._operations.free_gb(disk)
             refusal = operations.refusal(
                 target, f'hold {self._moved_gb} GiB of {name}', free
             )
             if not is_moving and free < self._moved_gb:
                 raise refusal
             backend.create_legs(self.old, name, self.new)
-            if not self.operations.reserve(target):
+            if not self._operations.reserve(target):
                 raise refusal
 
     def _follow(self, vdisk: VDisk, source: str, target: str) -> None:
         """Move the claim of the vdisk's server after the legs."""
         if vdisk.server_id:
             claim_moves.follow(
-                self.operations.placement,
+                self._operations.placement,
                 vdisk.server_id,
                 source,
                 target,
-                self.operations.backend.disk,
+                self._operations.backend.disk,
                 self._moved_gb,
             )
 
     def copied(self) -> tuple[int, int]:
-        return self.operations.striping.move_progress(
+        return self._operations.striping.move_progress(
             self.old, self._name, self.new
         )
 
@@ -204,16 +200,15 @@ class LegMove(leg_steps.LegSteps):
         ):
             volume = self._fresh()
             self._check(volume, _DECIDABLE)
-            self.operations.backend.check_disk(self._step.target)
-            self.operations.striping.complete_legs(
+            self._operations.backend.check_disk(self._step.target)
+            self._operations.striping.complete_legs(
                 self.old, self._name, self.new
             )
-            with errors.cinder_errors():
-                linking.save_disk(volume, self.new)
+            linking.save_disk(volume, self.new)
 
     def finish(self) -> None:
         step, name = self._step, self._name
-        backend = self.operations.striping
+        backend = self._operations.striping
         with (
             locks.hold(f'volume-{self.volume.id}'),
             striped_layout.lock_legs(name),
@@ -233,14 +228,16 @@ class LegMove(leg_steps.LegSteps):
     def undo(self) -> None:
         step, name = self._step, self._name
         with striped_layout.lock_legs(name):
-            target = self.operations.backend.disk(step.target)
-            coming = self._is_moving(target)
+            target = self._operations.backend.disk(step.target)
+            coming = target.has_moving(name)
             if not coming and target.health == discover.OK:
                 # it was refused before anything was made
                 return
             self._check_kept(self.old, step.source)
-            self.operations.striping.end_move(self.old, name, self.volume.size)
-            _, vdisk = self.operations.backend.find_vdisk(step.source, name)
+            self._operations.striping.end_move(
+                self.old, name, self.volume.size
+            )
+            _, vdisk = self._operations.backend.find_vdisk(step.source, name)
             if coming:
                 self._follow(vdisk, step.target, step.source)
             self._remove(step.target)
@@ -251,54 +248,35 @@ class LegMove(leg_steps.LegSteps):
         :raises DiskError: they are not, or the disk is not healthy.
         """
         copies.check_legs(
-            self.operations.backend,
+            self._operations.backend,
             naming.location(self._fresh()),
             kept,
             disk,
         )
 
     @functools.cached_property
-    def _pace(self) -> '_Pace':
-        return _Pace(self)
+    def _pace(self) -> copy_pace.Pace | None:
+        mbps = self.copy_mbps()
+        return copy_pace.Pace(self.percent, mbps) if mbps else None
 
     def pace(self, done: int) -> None:
-        self._pace.adapt(done)
+        if self._pace is None:
+            return
+        before = self._pace.percent
+        percent = self._pace.after(done, time.monotonic())
+        if percent != before:
+            self._operations.striping.limit_copies(percent)
 
     def copy_mbps(self) -> float:
         """Return the rate of the copy in MB/s, 0 for no limit."""
         if self.mbps is not None:
             return self.mbps
         both = self._step.source, self._step.target
-        disks = map(self.operations.striping.disk, both)
+        disks = map(self._operations.striping.disk, both)
         return copy_pace.step_mbps(self.percent / 100, disks)
-
-    def _is_moving(self, disk: discover.Disk) -> bool:
-        return any(
-            vdisk.name == self._name and vdisk.moving for vdisk in disk.vdisks
-        )
 
     def _remove(self, disk: str) -> None:
         """Delete the legs that are not used, and release their space."""
-        self.operations.striping.delete_moving(disk, self._name)
+        self._operations.striping.delete_moving(disk, self._name)
         with locks.hold(f'disk-{disk}'):
-            self.operations.try_reserve(disk)
-
-
-class _Pace:
-    """Holds the copy of a move to its rate."""
-
-    def __init__(self, move: LegMove) -> None:
-        self._move = move
-        self._percent = move.percent
-        self._pace: copy_pace.Pace | None = None
-
-    def adapt(self, done: int) -> None:
-        if self._pace is None:
-            rate = self._move.copy_mbps()
-            if not rate:
-                return
-            self._pace = copy_pace.Pace(self._percent, rate)
-        percent = self._pace.after(done, time.monotonic())
-        if percent != self._percent:
-            self._move.operations.striping.limit_copies(percent)
-            self._percent = percent
+            self._operations.try_reserve(disk)

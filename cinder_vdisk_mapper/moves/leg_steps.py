@@ -24,12 +24,12 @@ so it does not matter when the volume is attached or the host is booted.
 """
 
 import abc
-import collections.abc
 import time
 
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks import mover
 
 LOG = logging.getLogger(__name__)
 
@@ -80,13 +80,11 @@ class LegSteps(abc.ABC):
 
 def run(
     move: LegSteps,
-    progress: collections.abc.Callable[[int, int], None],
-    stopped: collections.abc.Callable[[], bool],
+    progress: mover.Progress,
+    stopped: mover.IsStopped,
 ) -> None:
     """Move legs, or go on with a move that was interrupted.
 
-    :param progress: called with the copied and all bytes.
-    :param stopped: tells if the move is to be taken back.
     :raises DiskPlacerError: it was taken back, or must be repeated if that
         failed too.
     """
@@ -114,8 +112,8 @@ def take_back(move: LegSteps) -> None:
 
 def _wait(
     move: LegSteps,
-    progress: collections.abc.Callable[[int, int], None],
-    stopped: collections.abc.Callable[[], bool],
+    progress: mover.Progress,
+    stopped: mover.IsStopped,
 ) -> None:
     while True:
         done, total = move.copied()

@@ -16,7 +16,6 @@ The disks hold vdisks of one name. The volume's link tells which is the volume,
 or ``provider_location`` where it has no link: it was never attached.
 """
 
-import collections.abc
 import contextlib
 import dataclasses
 import os
@@ -38,6 +37,7 @@ from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import move_records
+from nova_diskplacer.disks import mover
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
@@ -98,7 +98,7 @@ class VolumeMove(vdisk_steps.VDiskSteps):
     vdisk: VDisk
     source_disk: str
     target_disk: str
-    report: collections.abc.Callable[[int, int], None]
+    report: mover.Progress
 
     @property
     def source(self) -> '_VolumePlace':

@@ -91,6 +91,11 @@ class Pace:
         self._wanted = self._rate = mbps * MB
         self._last: tuple[int, float] | None = None
 
+    @property
+    def percent(self) -> int:
+        """The part now, in whole per cent."""
+        return round(self._part)
+
     def after(self, done: int, now: float) -> int:
         """Return the part from now on, in whole per cent.
 
@@ -105,4 +110,4 @@ class Pace:
             change = self._wanted / max(self._rate, 1.0)
             change = max(_SHRINKAGE, min(_GROWTH, change))
             self._part = max(1.0, min(100.0, self._part * change))
-        return round(self._part)
+        return self.percent

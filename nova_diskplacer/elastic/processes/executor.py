@@ -21,11 +21,11 @@ import collections.abc
 import contextlib
 import threading
 import time
-from typing import Protocol
 
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks import mover as mover_
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.elastic.processes import operator_overrides
 from nova_diskplacer.elastic.processes import progress as progress_
@@ -44,49 +44,32 @@ _IDLE_PAUSE = 60.0
 _RECOVER_PAUSE = 30.0
 
 
-class Mover(Protocol):
-    """Moves legs of volumes: ``cinder_vdisk_mapper.moves.leg_mover``."""
-
-    def move(
-        self,
-        volume_id: str,
-        location: Location,
-        progress: collections.abc.Callable[[int, int], None],
-        stopped: collections.abc.Callable[[], bool],
-        percent: int,
-    ) -> None:
-        """Take a step, or take it back once ``stopped()`` is true.
-
-        :param percent: of the disks' time that the copy takes, 1 to 100.
-        :raises DiskPlacerError: the volume is where it was.
-        """
-
-    def recover(self) -> None:
-        """Finish or take back all steps that were interrupted."""
-
-
 class Executor:
     """Moves legs of vdisks, one step at a time, as the agent decides.
 
     :param wanted_step: returns the step that the agent wants, if any.
     :param copy_share: ``[diskplacer_elastic] copy_share``.
+    :param show: called once a second with the volume that is moved, its
+        copied bytes and all its bytes.
     """
 
     def __init__(
         self,
         disk_root: str,
-        mover: Mover,
+        mover: mover_.Mover,
         wanted_step: collections.abc.Callable[
             [], elastic_status.WantedStep | None
         ],
         stopped: threading.Event,
         copy_share: float,
+        show: collections.abc.Callable[[str, int, int], None] | None = None,
     ) -> None:
         self._percent = max(1, round(100 * copy_share))
         self._disk_root = disk_root
         self._mover = mover
         self._wanted_step = wanted_step
         self._stopped = stopped
+        self._show = show
         self._last = progress_.read(disk_root)
         self._written = -_IDLE_PAUSE
         self._log = retry_logger.RetryLogger(
@@ -177,6 +160,8 @@ class Executor:
         unwritten = log_once.ChangeLogger(LOG)
 
         def report(done: int, total: int) -> None:
+            if self._show:
+                self._show(progress.vdisk, done, total)
             if time.monotonic() - self._written < _PROGRESS_PAUSE:
                 return
             try:

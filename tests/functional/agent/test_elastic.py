@@ -23,6 +23,7 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
+from nova_diskplacer.disks import mover
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.elastic.processes import executor
 from nova_diskplacer.elastic.processes import operator_overrides as overrides
@@ -31,7 +32,7 @@ from nova_diskplacer.host import files
 from tests.unit.nova_diskplacer.elastic import elastic_samples
 
 
-class Mover:
+class Mover(mover.Mover):
     """Moves the legs of the world's vdisk.
 
     A step waits while ``held`` is set, and fails with ``refusal``.

@@ -230,8 +230,12 @@ class ElasticTestCase(base.CinderTestCase):
 
         def move(location, copied=(1, 1)):
             self.backend.copied = copied
-            leg_mover.move(
-                volume['id'], location, lambda *bytes_: None, lambda: True
+            leg_mover.LegMover().move(
+                volume['id'],
+                location,
+                lambda *bytes_: None,
+                lambda: True,
+                10,
             )
 
         def check(location):

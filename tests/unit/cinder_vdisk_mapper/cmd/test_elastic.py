@@ -25,6 +25,7 @@ from cinder_vdisk_mapper.moves import leg_mover
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import mover
 from nova_diskplacer.elastic.processes import progress
 from nova_diskplacer.elastic.processes import step_socket
 from nova_diskplacer.host import agent_socket
@@ -35,7 +36,7 @@ from tests.unit.nova_diskplacer.elastic import on_disks
 from tests.unit.nova_diskplacer.monitor import example
 
 
-class Mover:
+class Mover(mover.Mover):
     """Moves nothing; ``refusal`` is raised."""
 
     def __init__(self):
@@ -78,8 +79,12 @@ class CommandTestCase(testtools.TestCase):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self.addCleanup(signal.signal, number, signal.getsignal(number))
         self.mover = Mover()
-        self.patch(leg_mover, 'move', self.mover.move)
-        self.patch(leg_mover, 'recover', self.mover.recover)
+        self.patch(
+            leg_mover.LegMover, 'move', lambda _, *step: self.mover.move(*step)
+        )
+        self.patch(
+            leg_mover.LegMover, 'recover', lambda _: self.mover.recover()
+        )
         self.patch(os, 'geteuid', lambda: 0)
         self.disks = on_disks.disks('aabb', 'c')
         self.patch(discover, 'discover', lambda root: self.disks)

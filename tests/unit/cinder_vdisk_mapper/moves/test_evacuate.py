@@ -38,10 +38,10 @@ class World(test_leg_walk.World):
         """Have the vdisk leave the first disk, or one move to a location."""
         if location != NEW:
             super().move(location)
-        leg_mover.evacuate('1', A, C, lambda done, total: None, 0)
+        leg_mover.LegMover().evacuate('1', A, C, lambda done, total: None, 0)
 
     def recover(self):
-        leg_mover.take_back('1')
+        leg_mover.LegMover().take_back('1')
 
 
 class EvacuateTestCase(test_leg_walk.Walks):
@@ -58,7 +58,7 @@ class EvacuateTestCase(test_leg_walk.Walks):
     def test_deleted(self):
         def after(world, count):
             world.remove()
-            leg_mover.recover()
+            leg_mover.LegMover().recover()
 
         self.walk(OLD, NEW, after)
 
@@ -77,7 +77,7 @@ class EvacuateTestCase(test_leg_walk.Walks):
             world.driver.backend.create(C, 'volume-1', '1', None, 1)
             error = self.assertRaises(
                 exception.DiskPlacerError,
-                leg_mover.evacuate,
+                leg_mover.LegMover().evacuate,
                 '1',
                 C,
                 A,
@@ -91,5 +91,7 @@ class EvacuateTestCase(test_leg_walk.Walks):
     def test_rate(self):
         with World('old') as world:
             world.start_at(OLD)
-            leg_mover.evacuate('1', A, C, lambda done, total: None, 1)
+            leg_mover.LegMover().evacuate(
+                '1', A, C, lambda done, total: None, 1
+            )
             self.assertWhole(world, NEW, 'own')

@@ -18,6 +18,7 @@ from unittest import mock
 import fixtures
 import testtools
 
+from cinder_vdisk_mapper.moves import backends
 from cinder_vdisk_mapper.moves import leg_move
 from nova_diskplacer import exception
 from nova_diskplacer.disks import copy_pace
@@ -36,9 +37,8 @@ class PaceTest(testtools.TestCase):
         self.operations.striping.disk = lambda uuid: disks.make_disk(
             uuid, medium='hdd' if uuid == 'a' else 'ssd', mbps=SSD_MBPS
         )
-        self.move = leg_move.LegMove(
-            None, self.operations, 'node@lvm', 'any', None, OLD, NEW, 10
-        )
+        backend = backends.Backend(None, 'node@lvm', 'any', self.operations)
+        self.move = leg_move.LegMove(backend, None, OLD, NEW, 10)
 
     def limits(self, *copied):
         """Return the parts of the time that the kernel is given."""
@@ -127,7 +127,11 @@ class DecideTestCase(testtools.TestCase):
         ):
             self.useFixture(fixtures.MockPatchObject(target, name, value))
         self.move = leg_move.LegMove(
-            None, self.operations, 'node@lvm', 'any', self.volume, OLD, NEW, 10
+            backends.Backend(None, 'node@lvm', 'any', self.operations),
+            self.volume,
+            OLD,
+            NEW,
+            10,
         )
 
     @contextlib.contextmanager

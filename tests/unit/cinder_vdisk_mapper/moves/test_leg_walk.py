@@ -160,10 +160,12 @@ class World(test_lvm_walk.World):
         self.lvm.write_all('volume-1', 'own')
 
     def move(self, location, stopped=lambda: False):
-        leg_mover.move('1', location, lambda done, total: None, stopped)
+        leg_mover.LegMover().move(
+            '1', location, lambda done, total: None, stopped, 10
+        )
 
     def recover(self):
-        leg_mover.recover()
+        leg_mover.LegMover().recover()
 
     def remove(self):
         self.row['status'] = 'deleting'

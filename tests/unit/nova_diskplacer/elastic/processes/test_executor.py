@@ -19,6 +19,7 @@ import fixtures
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks import mover
 from nova_diskplacer.elastic.processes import executor
 from nova_diskplacer.elastic.processes import operator_overrides as overrides
 from nova_diskplacer.elastic.processes import progress
@@ -28,7 +29,7 @@ from nova_diskplacer.monitor import elastic_status
 STEP = elastic_status.WantedStep('v', ('a', 'a'), ('a', 'b'), 1000, 5.0)
 
 
-class Mover:
+class Mover(mover.Mover):
     """Does ``during`` in a step, and raises what ``fails`` says."""
 
     def __init__(self):
