@@ -77,7 +77,9 @@ class Binder:
                 # whole vdisk read as zeros
                 self._create(disk, request)
                 with locks.hold(f'disk-{disk}'):
-                    self._disown(disk, request)
+                    self.operations.disown(
+                        disk, request.name, request.bound_for
+                    )
                     if not self.operations.reserve(disk):
                         raise errors.BindingError(
                             f'the vdisks on disk {disk} and the claims of '
@@ -105,17 +107,6 @@ class Binder:
             else:
                 chosen = self._bind_unclaimed(request, disks, claims, counts)
             return Location((chosen,))
-
-    def _disown(self, disk: str, request: BindRequest) -> None:
-        """Remove the server from a vdisk that was bound for another one.
-
-        It fills no claim of that server any more.
-        """
-        _, vdisk = self.operations.backend.find_vdisk(disk, request.name)
-        if vdisk.server_id not in (None, request.bound_for):
-            self.operations.backend.rename(
-                disk, request.name, request.name, request.volume_id
-            )
 
     def move(
         self,

@@ -41,6 +41,9 @@ class StripeBinder:
     def resume(self) -> Location | None:
         """Complete a stripe whose creation was killed.
 
+        Pieces that were made for another server fill no claim any more, and
+        the others neither.
+
         :returns: its location, None if the vdisk has no piece.
         :raises BindingError: a disk is oversold.
         :raises DiskError: a piece cannot be created.
@@ -48,14 +51,22 @@ class StripeBinder:
         backend = self.operations.backend
         if not isinstance(backend, striping.StripingBackend):
             return None
-        for disk in backend.disks():
-            for vdisk in disk.vdisks:
-                if vdisk.name == self.request.name and vdisk.stripe:
-                    self._create(
-                        backend, vdisk.stripe, vdisk.minimum, reserve=True
-                    )
-                    return vdisk.stripe
-        return None
+        name = self.request.name
+        pieces = [
+            vdisk
+            for disk in backend.disks()
+            for vdisk in disk.vdisks
+            if vdisk.name == name and vdisk.stripe
+        ]
+        if not pieces:
+            return None
+        location, bound_for = pieces[0].stripe, self.request.bound_for
+        if {piece.server_id for piece in pieces} != {bound_for}:
+            bound_for = None
+        self._create(
+            backend, location, pieces[0].minimum, bound_for, reserve=True
+        )
+        return location
 
     def bind(
         self,
@@ -130,7 +141,13 @@ class StripeBinder:
             )
         location = Location.narrowest(tuple(chosen), vdisks.legs)
         minimum = number if vdisks.widest_disks else 0
-        self._create(backend, location, minimum, reserve=not claims)
+        self._create(
+            backend,
+            location,
+            minimum,
+            self.request.bound_for,
+            reserve=not claims,
+        )
         return location
 
     def _create(
@@ -138,12 +155,14 @@ class StripeBinder:
         backend: striping.StripingBackend,
         location: Location,
         minimum: int,
+        bound_for: str | None,
         *,
         reserve: bool,
     ) -> None:
         """Create all pieces; if one cannot be created, delete the others.
 
         :param minimum: least number of disks of an elastic vdisk, else 0.
+        :param bound_for: the server whose claims they fill.
         """
         request, operations = self.request, self.operations
         disks = location.disks
@@ -156,11 +175,12 @@ class StripeBinder:
                         uuid,
                         request.name,
                         request.volume_id,
-                        request.server.uuid if request.server else None,
+                        bound_for,
                         pieces[uuid],
                         location,
                         minimum,
                     )
+                    operations.disown(uuid, request.name, bound_for)
                 for uuid in disks if reserve else ():
                     if not operations.reserve(uuid):
                         raise errors.BindingError(

@@ -97,6 +97,14 @@ class LVMBackend(striping.StripingBackend):
         for suffix in self._suffixes(disk, name):
             self._run('clear', disk, name + suffix)
 
+    def rename(
+        self, disk: str, name: str, new_name: str, volume_id: str
+    ) -> None:
+        # the first leg, whose owners are the vdisk's, proves that all is done
+        for suffix in reversed(self._suffixes(disk, name)):
+            leg, new_leg = name + suffix, new_name + suffix
+            self._run('rename', disk, leg, new_leg, volume_id)
+
     def _suffixes(self, disk: str, name: str) -> list[str]:
         """Return what the names of a vdisk's legs have after its own."""
         legs = self._run('legs', disk, name) or [name]

@@ -249,6 +249,18 @@ class VDiskOperations:
             self.backend.rename(disk, name, name, volume_id)
             self.try_reserve(disk)
 
+    def disown(self, disk: str, name: str, server_id: str | None) -> None:
+        """Remove the server from a vdisk that was bound for another one.
+
+        It fills no claim of that server any more. The caller holds the disk's
+        lock, and reserves the vdisk.
+
+        :param server_id: the server that keeps it, if any.
+        """
+        _, vdisk = self.backend.find_vdisk(disk, name)
+        if vdisk.server_id not in (None, server_id):
+            self.backend.rename(disk, name, name, vdisk.volume_id)
+
     def manage(
         self, disk: str, name: str, new_name: str, volume_id: str, size_gb: int
     ) -> None:

@@ -140,7 +140,9 @@ class Backend(base.Backend):
         self._set(
             disk,
             [
-                VDisk(new_name, volume_id, None, vdisk.size_bytes)
+                dataclasses.replace(
+                    vdisk, name=new_name, volume_id=volume_id, server_id=None
+                )
                 if vdisk.name == name
                 else vdisk
                 for vdisk in self.known[disk].vdisks

@@ -190,6 +190,29 @@ class BindTestCase(StripingTestCase):
         self.assertEqual('b,a,c', found)
         self.assertEqual({'a': 10, 'b': 10, 'c': 10}, self.pieces())
 
+    def test_a_killed_attachment_to_another_server(self):
+        """Its pieces do not fill the claims of that server any more."""
+        self.claim('a', 'b', 'c')
+        for made in ('b', 'ba'):
+            for of_flavor in (True, False):
+                self.placement.claim('other', dict.fromkeys('abc', 10))
+                for disk in made:
+                    self.backend.create_piece(
+                        disk, 'volume-1', '1', 'other', 10, Location('bac'), 0
+                    )
+                what = request('1', 30, server(), of_flavor=of_flavor)
+                for _ in range(2):
+                    self.assertEqual('b,a,c', self.bind(what))
+                    for uuid in 'abc':
+                        (piece,) = self.backend.known[uuid].vdisks
+                        self.assertIsNone(piece.server_id)
+                        self.assertEqual(('b', 'a', 'c'), piece.stripe)
+                    self.assertEqual(
+                        {'a': 10, 'b': 10, 'c': 10, 'd': 0}, self.reserved()
+                    )
+                for uuid in 'abc':
+                    self.operations.delete(uuid, 'volume-1')
+
     def test_filesystem(self):
         self.setup(*(fake_disks.make_disk(uuid) for uuid in 'abc'))
         self.claim('a', 'b', 'c')

@@ -13,6 +13,7 @@
 """Kills moves of legs at each step, and repeats or recovers them."""
 
 import contextlib
+import dataclasses
 from unittest import mock
 
 from cinder import exception as cinder_exc
@@ -28,6 +29,7 @@ from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.placement import ledger
+from nova_diskplacer.placement.client import GB
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_driver
 from tests.unit.cinder_vdisk_mapper import test_lvm_walk
@@ -295,6 +297,51 @@ class Walks(test_lvm_walk.DriverTestCase):
             world.recover()
 
         self.walk(old, new, after)
+
+
+class BindWalkTestCase(test_lvm_walk.DriverTestCase):
+    """Kills the first attachment to a server, and attaches to another one."""
+
+    def attach_to(self, world, server, count=test_lvm_walk.MOST):
+        """Attach the volume; returns whether it was killed at a step."""
+        with mock.patch.object(connections, '_attaching_server') as attaching:
+            attaching.return_value = server
+            try:
+                with world.killed_at(count):
+                    world.attach()
+            except fake_lvm.Killed:
+                return True
+        return False
+
+    def test_killed_twice(self):
+        other = dataclasses.replace(SERVER, uuid='other')
+        steps = 0
+        for first in range(test_lvm_walk.MOST):
+            for second in range(test_lvm_walk.MOST):
+                with World(ZERO if first % 2 else 'old') as world:
+                    world.placement.claim('other', {B: 4})
+                    if not self.attach_to(world, SERVER, first):
+                        self.assertGreater(first, 4)
+                        self.assertGreater(steps, first)
+                        return
+                    killed = self.attach_to(world, other, second)
+                    self.attach_to(world, other)
+                    self.assertNotOwned(world, 'server')
+                if not killed:
+                    break
+                steps += 1
+
+    def assertNotOwned(self, world, server):
+        """No leg is that of a server, and what none claims is reserved."""
+        for uuid in UUIDS:
+            group = groups.require(uuid)
+            for leg in group.volumes:
+                self.assertNotIn(f'{naming.SERVER}={server}', leg.tags)
+            claims = world.placement.claims[uuid]
+            self.assertEqual(
+                ledger.reserved_gb(group.vdisks, claims),
+                world.placement.offered[uuid][GB]['reserved'],
+            )
 
 
 class WalkTestCase(Walks):
