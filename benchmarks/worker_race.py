@@ -47,7 +47,7 @@ from nova.tests.functional import fixtures as placement_fixtures
 from nova_diskplacer import conf
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import report_listener
-from nova_diskplacer.scheduler import request as disk_request
+from nova_diskplacer.scheduler import server_volumes
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import schedulers
 
@@ -170,9 +170,9 @@ def race(cloud, workers, vdisks, latency):
             report_listener, 'get_cache', lambda: of_thread.cache
         ),
         mock.patch.object(
-            disk_request,
-            'read_volumes',
-            lambda *_: disk_request.ServerVolumes(),
+            server_volumes,
+            'read',
+            lambda *_: server_volumes.ServerVolumes(),
         ),
         mock.patch.object(
             report_client.SchedulerReportClient, 'get', late(call)

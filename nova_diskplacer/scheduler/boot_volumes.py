@@ -20,13 +20,14 @@ from oslo_log import log as logging
 from nova_diskplacer import conf
 from nova_diskplacer import flavor
 from nova_diskplacer.scheduler import request as disk_request
+from nova_diskplacer.scheduler.server_volumes import BootVolume
 
 LOG = logging.getLogger(__name__)
 
 
 def fitting(
     request: flavor.VDiskRequest,
-    volumes: collections.abc.Iterable[disk_request.BootVolume],
+    volumes: collections.abc.Iterable[BootVolume],
 ) -> int:
     """Return the number of volumes that are vdisks of a flavor.
 

@@ -20,17 +20,9 @@ Nova filters once for each server and sets ``instance_uuid`` before.
 
 import collections.abc
 import dataclasses
-import json
 import typing
 
 import numpy as np
-import sqlalchemy
-from nova import context as nova_context
-from nova import exception
-from nova import objects
-from nova.db.api import api as api_db
-from nova.db.api import models
-from oslo_log import log as logging
 
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
@@ -38,59 +30,21 @@ from nova_diskplacer.placement import claimed_space
 from nova_diskplacer.profiles import configured
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import placement_queries
+from nova_diskplacer.scheduler import server_volumes
+from nova_diskplacer.scheduler import vdisk_hosts
 from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
 from nova_diskplacer.scheduler.plan import BoundVDisk
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import DiskPlan
 from nova_diskplacer.scheduler.plan import FreeCapacity
-
-LOG = logging.getLogger(__name__)
+from nova_diskplacer.scheduler.server_volumes import AttachedVolume
+from nova_diskplacer.scheduler.server_volumes import BootVolume
+from nova_diskplacer.scheduler.server_volumes import ServerVolumes
 
 Hosts = list[typing.Any]
 
 #: Name of the attribute of a request spec.
 ATTRIBUTE = 'diskplacer_state'
-
-
-class AttachedVolume(typing.NamedTuple):
-    """A volume of a server's block device mapping.
-
-    ``host`` is the host of a bound vdisk according to the connection
-    information of the Cinder driver, None for any other volume and for one
-    that was never connected. ``is_root``: the server boots from it.
-    ``is_blank``: Nova has made it for the server's boot. ``size_gb`` is None
-    if Nova does not know it.
-    """
-
-    volume_id: str
-    host: str | None
-    is_root: bool = False
-    is_blank: bool = False
-    size_gb: int | None = None
-
-
-class BootVolume(typing.NamedTuple):
-    """A volume of a server that is built.
-
-    ``size_gb`` is in GiB; ``volume_type`` is None if the mapping names none.
-    ``bootable``: the server boots from it, or it is made of an image.
-    ``is_new``: it is created with the server.
-    """
-
-    size_gb: int | None
-    volume_type: str | None
-    bootable: bool = False
-    is_new: bool = False
-
-
-class ServerVolumes(typing.NamedTuple):
-    """The volumes of a server: those that exist, and all that it boots with.
-
-    ``at_boot`` is None for a server that moves.
-    """
-
-    attached: collections.abc.Sequence[AttachedVolume] = ()
-    at_boot: collections.abc.Sequence[BootVolume] | None = None
 
 
 @dataclasses.dataclass
@@ -144,92 +98,10 @@ def volumes_of(spec: typing.Any) -> ServerVolumes:
     """Return the volumes of the server; all filters read them once."""
     state = state_of(spec)
     if state.volumes is None:
-        state.volumes = read_volumes(spec.obj_context, spec.instance_uuid)
+        state.volumes = server_volumes.read(
+            spec.obj_context, spec.instance_uuid
+        )
     return state.volumes
-
-
-def read_volumes(context: typing.Any, server_id: str) -> ServerVolumes:
-    """Read the volumes of a server that is built or moved.
-
-    A new server takes one database read, less than 1 ms, a move three. Nova's
-    databases do not ask who the context's user is.
-    """
-    primitive = _build_request_bdms(context, server_id)
-    if primitive is None:
-        return ServerVolumes(_attached(_instance_bdms(context, server_id)))
-    bdms = [
-        bdm['nova_object.data']
-        for bdm in primitive['nova_object.data']['objects']
-    ]
-    at_boot = [
-        BootVolume(
-            bdm.get('volume_size'),
-            bdm.get('volume_type'),
-            bdm.get('boot_index') == 0 or bdm.get('source_type') == 'image',
-            bdm.get('source_type') != 'volume',
-        )
-        for bdm in bdms
-        if bdm.get('destination_type') == 'volume'
-    ]
-    if not any(bdm.get('volume_id') for bdm in bdms):
-        # blank volumes only: skip making objects, the slowest part
-        return ServerVolumes((), at_boot)
-    mappings = objects.BlockDeviceMappingList.obj_from_primitive(primitive)
-    return ServerVolumes(_attached(mappings), at_boot)
-
-
-def _attached(
-    bdms: collections.abc.Iterable[typing.Any],
-) -> list[AttachedVolume]:
-    return [
-        AttachedVolume(
-            bdm.volume_id,
-            _host(bdm.connection_info),
-            bdm.boot_index == 0,
-            bdm.source_type == 'blank',
-            bdm.volume_size,
-        )
-        for bdm in bdms
-        if bdm.is_volume and bdm.volume_id
-    ]
-
-
-# Most requests are for new servers. This column is a small part of their
-# build request.
-_BUILD_REQUEST_BDMS = sqlalchemy.select(
-    models.BuildRequest.block_device_mappings
-).where(models.BuildRequest.instance_uuid == sqlalchemy.bindparam('server'))
-
-
-def _build_request_bdms(context: typing.Any, server_id: str) -> typing.Any:
-    with api_db.context_manager.reader.connection.using(context) as database:
-        text = database.execute(
-            _BUILD_REQUEST_BDMS, {'server': server_id}
-        ).scalar()
-    return None if text is None else json.loads(text)
-
-
-def _instance_bdms(context: typing.Any, server_id: str) -> typing.Any:
-    try:
-        mapping = objects.InstanceMapping.get_by_instance_uuid(
-            context, server_id
-        )
-    except exception.InstanceMappingNotFound:
-        return []
-    if mapping.cell_mapping is None:
-        return []
-    with nova_context.target_cell(context, mapping.cell_mapping) as cell:
-        return objects.BlockDeviceMappingList.get_by_instance_uuid(
-            cell, server_id
-        )
-
-
-def _host(connection_info: str | None) -> str | None:
-    if not connection_info:
-        return None
-    data = json.loads(connection_info).get('data') or {}
-    vdisk = data.get('vdisk')
-    return vdisk.get('host') if isinstance(vdisk, dict) else None
 
 
 def for_request(
@@ -371,67 +243,7 @@ def choose(
 def hosts_and_vdisks(
     hosts: Hosts, spec: typing.Any, cache: HostDiskCache
 ) -> tuple[Hosts, list[BoundVDisk]]:
-    """Return the hosts that have all bound vdisks of a server, and these.
-
-    All hosts are returned if no volume of the server is bound.
-    """
-    volumes = attached_to(spec)
-    names, vdisks = _locate(volumes, hosts, cache)
-    reporting: dict[str, set[str]] = {}
-    for vdisk in vdisks:
-        reporting.setdefault(vdisk.volume_id, set()).add(vdisk.provider)
-    if not reporting and not names:
-        return hosts, []
-    # a host that has them all reports each of them
-    providers = set.intersection(*reporting.values()) if reporting else None
-    allowed = [
-        host
-        for host in hosts
-        if names <= {host.host}
-        and (providers is None or host.uuid in providers)
-    ]
-    if len(allowed) < len(hosts):
-        LOG.info(
-            'Server %s has vdisks on the disks of host %s and can be on no '
-            'other host: %d of %d hosts rejected. Volumes: %s',
-            spec.instance_uuid,
-            ', '.join(sorted({vdisk.host for vdisk in vdisks} | names)),
-            len(hosts) - len(allowed),
-            len(hosts),
-            ', '.join(volume.volume_id for volume in volumes),
-        )
-    uuids = {host.uuid for host in allowed}
-    return allowed, [vdisk for vdisk in vdisks if vdisk.provider in uuids]
-
-
-def _locate(
-    volumes: collections.abc.Sequence[AttachedVolume],
-    hosts: Hosts,
-    cache: HostDiskCache,
-) -> tuple[set[str], list[BoundVDisk]]:
-    """Return where volumes are: the names of hosts, and reported vdisks.
-
-    Two hosts report a volume that Cinder has moved until it has deleted the
-    vdisk on the former one. The volume's connection tells which is right.
-    Without a connection it may be either. A connection to a host that does not
-    report the volume counts more than the report of another one, unless no
-    host has that name: Cinder may have a name of its own for the host.
-    """
-    reported: dict[str, list[BoundVDisk]] = {}
-    for vdisk in cache.bound_vdisks(volume.volume_id for volume in volumes):
-        reported.setdefault(vdisk.volume_id, []).append(vdisk)
-    names, vdisks = set(), []
-    for volume_id, name, *_ in volumes:
-        copies = reported.get(volume_id, [])
-        connected = [vdisk for vdisk in copies if vdisk.host == name]
-        if connected:
-            vdisks += connected
-        elif name and (
-            not copies
-            or cache.knows(name)
-            or any(host.host == name for host in hosts)
-        ):
-            names.add(name)
-        else:
-            vdisks += copies
-    return names, vdisks
+    """Return the hosts that have all bound vdisks of a server, and these."""
+    return vdisk_hosts.find(
+        spec.instance_uuid, attached_to(spec), hosts, cache
+    )

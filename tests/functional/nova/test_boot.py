@@ -18,7 +18,7 @@ from nova.tests.functional.api import client
 
 from nova_diskplacer.scheduler import decision_log
 from nova_diskplacer.scheduler import report_listener
-from nova_diskplacer.scheduler import request as disk_request
+from nova_diskplacer.scheduler import server_volumes
 from tests.functional.nova import base
 
 
@@ -245,15 +245,13 @@ class ReportTestCase(base.CloudTestCase):
         for host in self.hosts.values():
             host.reporting = False
         read = []
-        volumes = disk_request.read_volumes
+        volumes = server_volumes.read
 
         def counted(context, server_id):
             read.append(server_id)
             return volumes(context, server_id)
 
-        self.stub_out(
-            'nova_diskplacer.scheduler.request.read_volumes', counted
-        )
+        self.stub_out('nova_diskplacer.scheduler.server_volumes.read', counted)
         server = self.boot(self.plain)
         self.assertEqual({}, self.claims(server['id']))
         # whether it brings a vdisk

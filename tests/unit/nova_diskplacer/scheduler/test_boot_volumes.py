@@ -16,7 +16,7 @@ import unittest
 
 from nova_diskplacer import flavor
 from nova_diskplacer.scheduler import boot_volumes
-from nova_diskplacer.scheduler.request import BootVolume
+from nova_diskplacer.scheduler.server_volumes import BootVolume
 
 WANTED = flavor.VDiskRequest(2, 100, volume_type='vdisk')
 

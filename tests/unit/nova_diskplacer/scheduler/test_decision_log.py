@@ -19,8 +19,9 @@ from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import decision_log
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import rejections
-from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import room
+from nova_diskplacer.scheduler import server_volumes
+from nova_diskplacer.scheduler import vdisk_hosts
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import test_filter
 
@@ -95,8 +96,8 @@ class DecisionLogTest(test_filter.FilterTestCase):
                 fakes.disk(number, 0, vdisks=held),
                 fakes.disk(number, 1),
             )
-        self.attached = [disk_request.AttachedVolume('v', 'host1')]
-        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+        self.attached = [server_volumes.AttachedVolume('v', 'host1')]
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
             lines = self._lines()
         self.assertIn('vdisks of the server are on another host: 2', lines[0])
 

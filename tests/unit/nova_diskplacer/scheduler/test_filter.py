@@ -32,7 +32,11 @@ from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import room
+from nova_diskplacer.scheduler import server_volumes
+from nova_diskplacer.scheduler import vdisk_hosts
 from nova_diskplacer.scheduler.plan import DiskPlan
+from nova_diskplacer.scheduler.server_volumes import AttachedVolume
+from nova_diskplacer.scheduler.server_volumes import BootVolume
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 SERVER = '5e1f0000-0000-4000-8000-000000000001'
@@ -64,8 +68,8 @@ class FilterTestCase(unittest.TestCase):
         for where, name, value in (
             (filters.report_listener, 'get_cache', lambda: self.cache),
             (
-                filters.disk_request,
-                'read_volumes',
+                server_volumes,
+                'read',
                 self._read_volumes,
             ),
             (
@@ -83,7 +87,7 @@ class FilterTestCase(unittest.TestCase):
 
     def _read_volumes(self, context, server_id):
         self.read.append(server_id)
-        return disk_request.ServerVolumes(self.attached, self.at_boot)
+        return server_volumes.ServerVolumes(self.attached, self.at_boot)
 
     def _with_room(self, request):
         self.looks.append('everywhere')
@@ -196,11 +200,11 @@ class FilterTest(FilterTestCase):
                 fakes.disk(number, 1),
                 fakes.disk(number, 2),
             )
-        self.attached = [disk_request.AttachedVolume('v', 'host1')]
+        self.attached = [AttachedVolume('v', 'host1')]
 
     def test_bound_vdisks_keep_the_server_on_their_host(self):
         self._bind(SERVER)
-        with self.assertLogs(disk_request.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO') as logs:
             self.assertEqual(['host1'], self._passed())
         self.assertIn('has vdisks on the disks of host host1', logs.output[0])
         (candidate,) = self.hosts[1].allocation_candidates
@@ -209,13 +213,13 @@ class FilterTest(FilterTestCase):
     def test_the_source_is_excluded(self):
         self._bind(SERVER)
         del self.hosts[1]
-        with self.assertLogs(disk_request.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO') as logs:
             self.assertEqual([], self._passed())
         self.assertIn('has vdisks on the disks of host host1', logs.output[0])
 
     def test_a_volume_with_bytes_keeps_a_new_server_there(self):
         self._bind('somebody-else')
-        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
             self.assertEqual(['host1'], self._passed())
 
     def test_the_root_takes_no_place_of_a_vdisk(self):
@@ -226,12 +230,10 @@ class FilterTest(FilterTestCase):
             (False, '10', 2),
         ):
             self._bind('')
-            self.attached = [
-                disk_request.AttachedVolume('v', 'host1', is_root)
-            ]
+            self.attached = [AttachedVolume('v', 'host1', is_root)]
             for number in (2, 3):
                 wanted = spec(vdisks=str(number), vdisk_gb=size)
-                with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+                with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
                     self.assertEqual(
                         ['host1'] if number <= places else [],
                         self._passed(wanted),
@@ -244,14 +246,14 @@ class FilterTest(FilterTestCase):
             self._report(
                 number, *(fakes.disk(number, index) for index in range(2))
             )
-        self.attached = [disk_request.AttachedVolume('v', 'host2')]
-        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+        self.attached = [AttachedVolume('v', 'host2')]
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
             self.assertEqual(['host2'], self._passed())
 
     def test_what_nova_remembers_counts_while_the_agent_is_away(self):
         self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
-        self.attached = [disk_request.AttachedVolume('v', 'host1')]
-        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+        self.attached = [AttachedVolume('v', 'host1')]
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
             self.assertEqual([], self._passed())
 
     def test_vdisks_of_a_missing_disk_take_the_places_of_new_ones(self):
@@ -266,14 +268,14 @@ class FilterTest(FilterTestCase):
             self.cache = fakes.make_cache(clock=self.clock)
             self._bind(SERVER)
             self.attached += [
-                disk_request.AttachedVolume('root', 'host1', True),
-                disk_request.AttachedVolume('other', None),
-                *(disk_request.AttachedVolume(v, 'host1') for v in missing),
+                AttachedVolume('root', 'host1', True),
+                AttachedVolume('other', None),
+                *(AttachedVolume(v, 'host1') for v in missing),
             ]
             wanted = spec(vdisks=asked, vdisk_gb='10')
             with (
                 self.subTest(missing=missing, asked=asked),
-                self.assertLogs(disk_request.LOG.logger, 'INFO'),
+                self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'),
             ):
                 self.assertEqual(['host1'], self._passed(wanted))
                 (candidate,) = self.hosts[1].allocation_candidates
@@ -293,13 +295,11 @@ class FilterTest(FilterTestCase):
             self.cache = fakes.make_cache(clock=self.clock)
             self._bind(SERVER)
             self.attached.append(
-                disk_request.AttachedVolume(
-                    'w', 'host1', is_blank=blank, size_gb=size_gb
-                )
+                AttachedVolume('w', 'host1', is_blank=blank, size_gb=size_gb)
             )
             with (
                 self.subTest(blank=blank, size_gb=size_gb),
-                self.assertLogs(disk_request.LOG.logger, 'INFO'),
+                self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'),
             ):
                 self.assertEqual(['host1'], self._passed())
                 (candidate,) = self.hosts[1].allocation_candidates
@@ -311,8 +311,8 @@ class FilterTest(FilterTestCase):
     def test_all_vdisks_are_on_missing_disks(self):
         """Nothing is claimed, and the server stays on their host."""
         self._bind(None)
-        self.attached = [disk_request.AttachedVolume(v, 'host1') for v in 'wx']
-        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+        self.attached = [AttachedVolume(v, 'host1') for v in 'wx']
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
             self.assertEqual(['host1'], self._passed())
         (candidate,) = self.hosts[1].allocation_candidates
         self.assertEqual({fakes.host_uuid(1)}, candidate['allocations'].keys())
@@ -339,16 +339,16 @@ class TwoReportersTest(FilterTestCase):
     def _assert_passed(self, hosts):
         """Check the hosts for flavors with vdisks and without."""
         for wanted in (spec(**self.asked), spec(), spec(io_tier='gold')):
-            with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+            with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
                 self.assertEqual(hosts, self._passed(wanted))
 
     def test_the_connection_tells_which_is_right(self):
         for number in (0, 1):
-            self.attached = [disk_request.AttachedVolume('v', f'host{number}')]
+            self.attached = [AttachedVolume('v', f'host{number}')]
             self._assert_passed([f'host{number}'])
             # the vdisk of the other host is none of the server
             passed = spec(**self.asked)
-            with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+            with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
                 self._passed(passed)
             plan, _, _ = disk_request.state_of(passed).choice
             self.assertEqual(
@@ -359,27 +359,27 @@ class TwoReportersTest(FilterTestCase):
     def test_the_connection_counts_while_its_agent_is_away(self):
         self.clock.now += host_disk_cache.FORGET_SECONDS + 1
         self._report(0, fakes.disk(0, 0, vdisks=[fakes.vdisk('v', SERVER)]))
-        self.attached = [disk_request.AttachedVolume('v', 'host1')]
-        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+        self.attached = [AttachedVolume('v', 'host1')]
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
             self.assertEqual(['host1'], self._passed(spec()))
         del self.hosts[1]
-        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
             self.assertEqual([], self._passed(spec()))
 
     def test_the_connection_counts_before_its_agent_has_reported(self):
         self.cache = fakes.make_cache(clock=self.clock)
         self._report(0, fakes.disk(0, 0, vdisks=[fakes.vdisk('v', SERVER)]))
-        self.attached = [disk_request.AttachedVolume('v', 'host1')]
-        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+        self.attached = [AttachedVolume('v', 'host1')]
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
             self.assertEqual(['host1'], self._passed(spec()))
 
     def test_a_report_counts_where_cinder_names_hosts_otherwise(self):
         self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
-        self.attached = [disk_request.AttachedVolume('v', 'node1.example')]
+        self.attached = [AttachedVolume('v', 'node1.example')]
         self._assert_passed(['host1'])
 
     def test_each_host_is_possible_without_a_connection(self):
-        self.attached = [disk_request.AttachedVolume('v', None)]
+        self.attached = [AttachedVolume('v', None)]
         self._assert_passed(['host0', 'host1'])
 
     def test_one_host_has_all(self):
@@ -390,15 +390,15 @@ class TwoReportersTest(FilterTestCase):
         )
         for w in (None, 'host1'):
             self.attached = [
-                disk_request.AttachedVolume('v', None),
-                disk_request.AttachedVolume('w', w),
+                AttachedVolume('v', None),
+                AttachedVolume('w', w),
             ]
             self._assert_passed(['host1'])
 
     def _claims(self):
         """Return what is claimed on each host that is possible."""
         wanted = spec(**self.asked)
-        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
             self._passed(wanted)
         claims = {}
         for number, host in enumerate(self.hosts):
@@ -413,7 +413,7 @@ class TwoReportersTest(FilterTestCase):
         return claims
 
     def test_each_host_claims_for_its_own_vdisks(self):
-        self.attached = [disk_request.AttachedVolume('v', None)]
+        self.attached = [AttachedVolume('v', None)]
         self.asked['vdisk_mbps'] = '50'
         each = {'CUSTOM_VDISK_GB': 10, 'CUSTOM_VDISK_MBPS': 50}
         # Cinder's copy may not say whose it is
@@ -442,7 +442,7 @@ class NoVDisksAskedTest(FilterTestCase):
 
     def _kept(self, hosts):
         for wanted in self.flavors:
-            with self.assertLogs(disk_request.LOG.logger, 'INFO') as logs:
+            with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO') as logs:
                 self.assertEqual(hosts, self._passed(wanted))
             self.assertIn('has vdisks on the disks of host host1', str(logs))
         for host in self.hosts:
@@ -450,23 +450,23 @@ class NoVDisksAskedTest(FilterTestCase):
             self.assertIsInstance(host.allocation_candidates, list)
 
     def test_bound_vdisks_keep_the_server_on_their_host(self):
-        self.attached = [disk_request.AttachedVolume('v', 'host1')]
+        self.attached = [AttachedVolume('v', 'host1')]
         self._bind(1, SERVER)
         self._kept(['host1'])
         del self.hosts[1]
         self._kept([])
 
     def test_a_volume_with_bytes_keeps_a_new_server_there(self):
-        self.attached = [disk_request.AttachedVolume('v', None)]
+        self.attached = [AttachedVolume('v', None)]
         self._bind(1, 'somebody-else')
         self._kept(['host1'])
 
     def test_what_nova_remembers_counts_while_the_agent_is_away(self):
-        self.attached = [disk_request.AttachedVolume('v', 'host1')]
+        self.attached = [AttachedVolume('v', 'host1')]
         self._kept(['host1'])
 
     def test_other_volumes_keep_no_server(self):
-        self.attached = [disk_request.AttachedVolume('network-volume', None)]
+        self.attached = [AttachedVolume('network-volume', None)]
         self._bind(1, SERVER)
         for wanted in self.flavors:
             self.assertEqual(3, len(self._passed(wanted)))
@@ -480,7 +480,7 @@ class NoVDisksAskedTest(FilterTestCase):
         get_cache.assert_not_called()
 
     def test_a_rebuild_stays_whatever_its_flavor_says(self):
-        self.attached = [disk_request.AttachedVolume('v', 'host1')]
+        self.attached = [AttachedVolume('v', 'host1')]
         self._bind(1, SERVER)
         for wanted in (spec(), spec(vdisks='2')):
             wanted.scheduler_hints = {'_nova_check_type': ['rebuild']}
@@ -665,9 +665,9 @@ class RoomTest(FilterTestCase):
                 fakes.disk(number, 0, vdisks=held),
                 fakes.disk(number, 1),
             )
-        self.attached = [disk_request.AttachedVolume('v', 'host1')]
+        self.attached = [AttachedVolume('v', 'host1')]
         wanted = fakes.numa_spec(vdisks='2', vdisk_gb='10')
-        with self.assertLogs(disk_request.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO') as logs:
             left = self.filter.filter_all(self.hosts, wanted)
             left = filters.DiskPlacementFilter().filter_all(left, wanted)
         self.assertEqual({'host1'}, {host.host for host in left})
@@ -724,7 +724,7 @@ class BlankVolumesTest(FilterTestCase):
     def setUp(self):
         super().setUp()
         self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
-        self.at_boot = [disk_request.BootVolume(10, None)]
+        self.at_boot = [BootVolume(10, None)]
 
     def _treat(self, treatment):
         conf.CONF.set_override(

@@ -41,6 +41,7 @@ from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import placement_queries
+from nova_diskplacer.scheduler import server_volumes
 from tests.fakes import disks as fake_disks
 from tests.fakes import flavors
 from tests.unit.nova_diskplacer.scheduler import fakes
@@ -96,9 +97,9 @@ class Ledger(stateful.RuleBasedStateMachine):
             for where, name, value in (
                 (filters.report_listener, 'get_cache', lambda: self.cache),
                 (
-                    filters.disk_request,
-                    'read_volumes',
-                    lambda *_: filters.disk_request.ServerVolumes(),
+                    server_volumes,
+                    'read',
+                    lambda *_: server_volumes.ServerVolumes(),
                 ),
                 (
                     placement_queries,

@@ -27,6 +27,7 @@ from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler import pending_claims
 from nova_diskplacer.scheduler import placement_queries
+from nova_diskplacer.scheduler import server_volumes
 from nova_diskplacer.scheduler.plan import DiskPlan
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import schedulers
@@ -48,9 +49,9 @@ class ClaimsTestCase(unittest.TestCase):
         for where, name, value in (
             (filters.report_listener, 'get_cache', lambda: self.cache),
             (
-                filters.disk_request,
-                'read_volumes',
-                lambda *_: filters.disk_request.ServerVolumes(),
+                server_volumes,
+                'read',
+                lambda *_: server_volumes.ServerVolumes(),
             ),
             (placement_queries, 'disks_in_tree', self._look),
             (

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from nova_diskplacer import flavor
 from nova_diskplacer.scheduler import plan
 from nova_diskplacer.scheduler import request as disk_request
+from nova_diskplacer.scheduler.server_volumes import BootVolume
 
 SSD = 2
 
@@ -146,9 +147,9 @@ class NewVolumesTest(unittest.TestCase):
         )
 
     def test_which_count(self):
-        root = disk_request.BootVolume(20, 'vdisk', True, True)
-        extra = disk_request.BootVolume(5, 'vdisk', False, True)
-        same = disk_request.BootVolume(10, 'vdisk', True, True)
+        root = BootVolume(20, 'vdisk', True, True)
+        extra = BootVolume(5, 'vdisk', False, True)
+        same = BootVolume(10, 'vdisk', True, True)
         self.assertEqual((20, 5, 10), self.beside('vdisk', root, extra, same))
         for changes in (
             # a vdisk, one that exists, another backend or an unknown one

@@ -28,6 +28,7 @@ from nova import objects
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import placement_queries
+from nova_diskplacer.scheduler import server_volumes
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import schedulers
 from tests.unit.nova_diskplacer.scheduler import simulated
@@ -117,9 +118,9 @@ class RaceTestCase(unittest.TestCase):
         self.patch(
             (filters.report_listener, 'get_cache', get_cache),
             (
-                filters.disk_request,
-                'read_volumes',
-                lambda *_: filters.disk_request.ServerVolumes(),
+                server_volumes,
+                'read',
+                lambda *_: server_volumes.ServerVolumes(),
             ),
             (placement_queries, 'disks_in_tree', placement.of_host),
             (

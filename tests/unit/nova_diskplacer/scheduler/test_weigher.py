@@ -25,6 +25,8 @@ from nova_diskplacer import conf
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import pressure_weigher
+from nova_diskplacer.scheduler import request as disk_request
+from nova_diskplacer.scheduler import server_volumes
 from nova_diskplacer.scheduler import weigher
 from nova_diskplacer.scheduler.plan import Choice
 from tests.unit.nova_diskplacer.scheduler import fakes
@@ -161,9 +163,9 @@ class PressureWeigherTest(unittest.TestCase):
                 filters.report_listener, 'get_cache', self._get_cache
             ),
             mock.patch.object(
-                filters.disk_request,
-                'read_volumes',
-                lambda *_: filters.disk_request.ServerVolumes(),
+                server_volumes,
+                'read',
+                lambda *_: server_volumes.ServerVolumes(),
             ),
         ):
             passed = filters.DiskPlacementFilter().filter_all(self.hosts, spec)
@@ -193,9 +195,7 @@ class PressureWeigherTest(unittest.TestCase):
     def test_without_vdisks_all_disks_count(self):
         self._report(0, *({'pressure': p} for p in (0, 40, 80)))
         self._report(1)
-        with mock.patch.object(
-            filters.disk_request, 'from_spec', lambda spec: None
-        ):
+        with mock.patch.object(disk_request, 'from_spec', lambda spec: None):
             self.assertEqual(
                 {'host0': -4.0, 'host1': 0.0, 'host2': 0.0},
                 self._weights(io_tier='gold'),
@@ -222,9 +222,7 @@ class PressureWeigherTest(unittest.TestCase):
     def test_an_expired_report(self):
         self._report(0, {'pressure': 100})
         self.cache._clock.now += 61
-        with mock.patch.object(
-            filters.disk_request, 'from_spec', lambda spec: None
-        ):
+        with mock.patch.object(disk_request, 'from_spec', lambda spec: None):
             self.assertEqual(
                 {0.0}, set(self._weights(io_tier='gold').values())
             )
