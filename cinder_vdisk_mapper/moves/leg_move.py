@@ -30,7 +30,6 @@ from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import operations
-from cinder_vdisk_mapper.vdisks import striped_layout
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import copy_pace
@@ -138,7 +137,7 @@ class LegMove(leg_steps.LegSteps):
         """Allocate the legs, have their claim follow, and begin the copy."""
         step, name = self._step, self._name
         backend = self._operations.striping
-        with striped_layout.lock_legs(name):
+        with locks.hold_legs(name):
             self._check(self._fresh(), _MOVABLE)
             _, vdisk = backend.usable_vdisk(step.source, name)
             if not vdisk.minimum and step.target in self.old:
@@ -167,14 +166,12 @@ class LegMove(leg_steps.LegSteps):
                     f'vdisks of backend {self.backend.name} now'
                 )
             free = self._operations.free_gb(disk)
-            refusal = operations.refusal(
-                target, f'hold {self._moved_gb} GiB of {name}', free
-            )
+            operation = f'hold {self._moved_gb} GiB of {name}'
             if not is_moving and free < self._moved_gb:
-                raise refusal
+                raise operations.refusal(target, operation, free)
             backend.create_legs(self.old, name, self.new)
             if not self._operations.reserve(target):
-                raise refusal
+                raise operations.refusal(target, operation, free)
 
     def _follow(self, vdisk: VDisk, source: str, target: str) -> None:
         """Move the claim of the vdisk's server after the legs."""
@@ -196,7 +193,7 @@ class LegMove(leg_steps.LegSteps):
     def decide(self) -> None:
         with (
             locks.hold(f'volume-{self.volume.id}'),
-            striped_layout.lock_legs(self._name),
+            locks.hold_legs(self._name),
         ):
             volume = self._fresh()
             self._check(volume, _DECIDABLE)
@@ -211,7 +208,7 @@ class LegMove(leg_steps.LegSteps):
         backend = self._operations.striping
         with (
             locks.hold(f'volume-{self.volume.id}'),
-            striped_layout.lock_legs(name),
+            locks.hold_legs(name),
         ):
             self._check_kept(self.new, step.target)
             backend.end_move(self.new, name, self.volume.size)
@@ -227,7 +224,7 @@ class LegMove(leg_steps.LegSteps):
 
     def undo(self) -> None:
         step, name = self._step, self._name
-        with striped_layout.lock_legs(name):
+        with locks.hold_legs(name):
             target = self._operations.backend.disk(step.target)
             coming = target.has_moving(name)
             if not coming and target.health == discover.OK:

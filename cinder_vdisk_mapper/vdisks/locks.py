@@ -83,6 +83,17 @@ def hold_all(
         yield
 
 
+def hold_legs(name: str) -> contextlib.AbstractContextManager[None]:
+    """Keep others from changing the legs of a vdisk.
+
+    The lock may be taken while that of its volume is held, and those of disks
+    while it is.
+
+    :raises DiskPlacerError: as :func:`hold`.
+    """
+    return hold(f'legs-{name}')
+
+
 def sweep() -> None:
     """Remove the lock files that processes left when they were killed."""
     directory = _directory()

@@ -34,15 +34,6 @@ from nova_diskplacer import exception
 LOG = logging.getLogger(__name__)
 
 
-def lock_legs(name: str) -> contextlib.AbstractContextManager[None]:
-    """Keep others from changing the legs of a vdisk.
-
-    The lock may be taken while that of its volume is held, and those of disks
-    while it is.
-    """
-    return locks.hold(f'legs-{name}')
-
-
 class Striped(Layout):
     """A vdisk with a piece on each of several disks."""
 
@@ -73,7 +64,7 @@ class Striped(Layout):
         self.striping.deactivate_stripe(self.location, self.name)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        return lock_legs(self.name)
+        return locks.hold_legs(self.name)
 
     @contextlib.contextmanager
     def hold_in_place(self) -> collections.abc.Iterator[None]:

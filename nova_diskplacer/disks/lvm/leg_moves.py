@@ -209,24 +209,21 @@ def end_move(kept: Location, name: str, size_bytes: int) -> None:
 
     :param kept: that location, ``old`` or ``new``.
     """
-    with stripes.locked(name):
-        _end(kept, name, size_bytes)
-
-
-def _end(kept: Location, name: str, size_bytes: int) -> None:
     paths = []
-    for leg, (uuid, suffix) in enumerate(naming.pieces(kept)):
-        path = naming.moving_device(name, leg)
-        if os.path.exists(path):
-            volume = groups.require(uuid).require_usable(name + suffix)
-            sectors = int(device_mapper.table(path).split()[1])
-            # requests that wait for the other place are repeated in this one
-            device_mapper.reload(path, [_linear(volume, sectors)], '--noflush')
-            paths.append(path)
-    if paths:
-        stripes.reload(kept, name, size_bytes, moving=False)
-    for path in paths:
-        device_mapper.remove(path)
+    with stripes.locked(name):
+        for leg, (uuid, suffix) in enumerate(naming.pieces(kept)):
+            path = naming.moving_device(name, leg)
+            if os.path.exists(path):
+                volume = groups.require(uuid).require_usable(name + suffix)
+                sectors = int(device_mapper.table(path).split()[1])
+                line = _linear(volume, sectors)
+                # requests waiting for the other place are repeated in this one
+                device_mapper.reload(path, [line], '--noflush')
+                paths.append(path)
+        if paths:
+            stripes.reload(kept, name, size_bytes, moving=False)
+        for path in paths:
+            device_mapper.remove(path)
 
 
 def settle_legs(new: Location, name: str, old: Location) -> None:

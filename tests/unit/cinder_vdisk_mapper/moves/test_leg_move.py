@@ -115,11 +115,7 @@ class DecideTestCase(testtools.TestCase):
         snapshots = mock.Mock(return_value=[])
         for target, name, value in (
             (leg_move.locks, 'hold', lambda name: self.hold(name)),
-            (
-                leg_move.striped_layout,
-                'lock_legs',
-                lambda name: self.hold('moving'),
-            ),
+            (leg_move.locks, 'hold_legs', lambda name: self.hold('moving')),
             (leg_move.linking, 'save_disk', self.save),
             (leg_move.naming, 'is_exported', lambda volume: False),
             (leg_move.objects.Volume, 'get_by_id', lambda *_: self.volume),
