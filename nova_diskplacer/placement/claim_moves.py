@@ -90,9 +90,9 @@ def follow(
         allocations = client.allocations(server)
         part = part_to_move(
             old.claims.get(server, {}),
-            _held_gb(old.disk, server),
+            ledger.filled_gb(old.disk, server),
             new.claims.get(server, {}),
-            _held_gb(new.disk, server),
+            ledger.filled_gb(new.disk, server),
             leaving_gb,
         )
         if not part:
@@ -176,10 +176,6 @@ def moved(
         allocations,
         resources={uuid: claim for uuid, claim in resources.items() if claim},
     )
-
-
-def _held_gb(disk: discover.Disk, server: str) -> int:
-    return -ledger.unfilled_gb(disk, server, 0)
 
 
 def _check_fits(uuid: str, figures: inventory.DiskFigures) -> None:

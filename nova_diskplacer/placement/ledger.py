@@ -36,8 +36,13 @@ def reserved_gb(
     return claimed_space.reserved_of(taken, claims)
 
 
-def unfilled_gb(disk: discover.Disk, server_id: str, claim: int) -> int:
-    """Return the GiB of a server's claim on a disk that no vdisk fills."""
-    return claim - sum(
+def filled_gb(disk: discover.Disk, server_id: str) -> int:
+    """Return the GiB of a server's vdisks on a disk."""
+    return sum(
         vdisk.size_gb for vdisk in disk.vdisks if vdisk.server_id == server_id
     )
+
+
+def unfilled_gb(disk: discover.Disk, server_id: str, claim: int) -> int:
+    """Return the GiB of a server's claim on a disk that no vdisk fills."""
+    return claim - filled_gb(disk, server_id)
