@@ -45,7 +45,7 @@ class Space:
 
 @dataclasses.dataclass(frozen=True)
 class Room:
-    """How many more servers of a flavor fit the disks of some hosts.
+    """The further servers of a flavor that the disks of hosts have room for.
 
     ``hosts`` is the number of hosts that hold at least one. ``stranded_gb`` is
     the free space that is left when these servers have booted, by the reason
