@@ -16,6 +16,7 @@ Placement.
 """
 
 import contextlib
+import itertools
 from unittest import mock
 
 import fixtures
@@ -31,6 +32,7 @@ from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import lvm as backend_lvm
 from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.placement import ledger
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_driver
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
@@ -41,8 +43,8 @@ PART = 4  # extents of a GiB
 
 AGAIN, DELETE = 'repeated', 'deleted'
 
-#: steps that no operation has
-MOST = 99
+# Steps that no operation has.
+_MOST = 99
 
 
 class World(fixtures.Fixture):
@@ -53,6 +55,8 @@ class World(fixtures.Fixture):
 
     lvm_class = fake_lvm.FakeLVM
     uuids = (UUID,)
+    # location that the pieces of the volume name
+    stripe = ()
     # GiB of the volume and of its clone
     sizes = 1, 2
 
@@ -100,12 +104,26 @@ class World(fixtures.Fixture):
         ):
             yield
 
+    def is_killed(self, count, operation):
+        """Perform an operation; return whether it was killed at a step."""
+        try:
+            with self.killed_at(count):
+                operation()
+        except fake_lvm.Killed:
+            return True
+        return False
+
     def bind(self):
         """Have the volume bound, as Cinder does when it is attached."""
         update = self.driver.create_export(None, self.volume, {'host': 'node'})
         self.volume.provider_location = (update or {}).get(
             'provider_location', self.volume.provider_location
         )
+
+    def write(self):
+        """Have the server write to all of the volume."""
+        for uuid in self.uuids:
+            self.lvm.of(uuid).write('volume-1', 'own')
 
     def extend(self):
         """Extend the volume to the size of its clone."""
@@ -202,80 +220,112 @@ class DriverTestCase(testtools.TestCase):
             patch.start()
             self.addCleanup(patch.stop)
 
+    def count_steps(self, kill):
+        """Kill something at each step; return the number of steps.
 
-class WalkTestCase(DriverTestCase):
-    """Has a test for each operation, made below."""
+        :param kill: kills it at a step, from 0 on, and returns whether it has
+            that step.
+        """
+        for count in range(_MOST):
+            if not kill(count):
+                return count
+        raise AssertionError(f'there are {_MOST} steps or more')
+
+    def assertNothingIsLeft(self, world):
+        """All is free, and the next volume reads as zeros."""
+        self.assertEqual({}, world.lvm.devices)
+        for uuid in world.uuids:
+            self.assertEqual((), groups.require(uuid).vdisks)
+            world.driver.backend.create(uuid, 'volume-9', '9', None, 9)
+            words = {*world.lvm.of(uuid).read('volume-9')}
+            self.assertEqual({ZERO}, words)
+
+
+class OperationTestCase(DriverTestCase):
+    """Kills the operations of a world at each step.
+
+    ``operations`` has what is done before each, and what each disk holds
+    afterwards.
+    """
+
+    world = World
+    operations = OPERATIONS
+
+    def cases(self, count):
+        """Return what is free on the disks, and what is done after a kill."""
+        return itertools.product(('old', ZERO), (AGAIN, DELETE))
 
     def walk(self, name):
-        """Kill an operation at each step; returns how many it has."""
-        before, expected = OPERATIONS[name]
-        for count in range(MOST):
-            for content in ('old', ZERO):
-                for way in (AGAIN, DELETE):
-                    with World(content) as world:
-                        killed = self.kill(world, before, name, count)
-                        self.assertNothingOfOthers(world)
-                        if way == AGAIN:
-                            getattr(world, name)()
-                            self.assertHolds(world, expected)
-                        world.clear()
-                        self.assertNothingIsLeft(world)
-            if not killed:
-                return count
-        raise AssertionError(f'{name} has {MOST} steps or more')
+        """Kill an operation at each step; return how many it has."""
+        before, expected = self.operations[name]
 
-    def kill(self, world, before, name, count):
-        for step in before:
-            if step == 'write':
-                world.lvm.write('volume-1', 'own')
-            else:
-                getattr(world, step)()
-        try:
-            with world.killed_at(count):
-                getattr(world, name)()
-        except fake_lvm.Killed:
-            return True
-        return False
+        def kill(count):
+            for content, way in self.cases(count):
+                with self.world(content) as world:
+                    for step in before:
+                        getattr(world, step)()
+                    operation = getattr(world, name)
+                    killed = world.is_killed(count, operation)
+                    self.assertNothingOfOthers(world)
+                    if way == AGAIN:
+                        operation()
+                        self.assertHolds(world, expected)
+                    world.clear()
+                    self.assertNothingIsLeft(world)
+            return killed
+
+        return self.count_steps(kill)
 
     def assertNothingOfOthers(self, world):
         """What may be used holds the volume's bytes and zeros only."""
-        for vdisk in groups.require(UUID).vdisks:
-            if vdisk.usable:
-                self.assertTrue({*world.lvm.read(vdisk.name)} <= {'own', ZERO})
+        for uuid in world.uuids:
+            for vdisk in groups.require(uuid).vdisks:
+                if vdisk.usable:
+                    words = {*world.lvm.of(uuid).read(vdisk.name)}
+                    self.assertTrue(words <= {'own', ZERO})
+
+    def assertHolds(self, world, expected):
+        self.assertEqual(set(), world.lvm.suspended)
+        for uuid in world.uuids:
+            held = groups.require(uuid).vdisks
+            self.assertEqual({one.name for one in held}, {*expected})
+            for vdisk in held:
+                self.assertTrue(vdisk.usable)
+                self.assertEqual(world.stripe, vdisk.stripe)
+                self.assertEqual(
+                    expected[vdisk.name], world.lvm.of(uuid).read(vdisk.name)
+                )
+            offered = world.placement.offered[uuid]
+            self.assertEqual(
+                ledger.reserved_gb(held, world.placement.claims[uuid]),
+                offered[fakes.placement_client.GB]['reserved'],
+            )
+
+    @classmethod
+    def add_tests(cls):
+        """Make a test of each operation."""
+        for name in cls.operations:
+            setattr(cls, f'test_{name}', _walk(name))
+
+
+def _walk(name):
+    def test(self):
+        self.assertGreater(self.walk(name), 0)
+
+    return test
+
+
+class WalkTestCase(OperationTestCase):
+    """Has a test for each operation."""
+
+    def assertNothingOfOthers(self, world):
+        super().assertNothingOfOthers(world)
         for volume in (world.volume, world.clone):
-            name = f'volume-{volume.id}'
-            found = groups.require(UUID).find(name)
+            found = groups.require(UUID).find(f'volume-{volume.id}')
             self.assertEqual(
                 found is not None and found.vdisk.usable,
                 world.attachable(volume),
             )
 
-    def assertHolds(self, world, expected):
-        held = groups.require(UUID).vdisks
-        self.assertEqual({one.name for one in held}, {*expected})
-        for vdisk in held:
-            self.assertTrue(vdisk.usable)
-            self.assertEqual(expected[vdisk.name], world.lvm.read(vdisk.name))
-        self.assertEqual(
-            sum(vdisk.size_gb for vdisk in held),
-            world.placement.offered[UUID][fakes.placement_client.GB][
-                'reserved'
-            ],
-        )
 
-    def assertNothingIsLeft(self, world):
-        """All is free, and the next volume reads as zeros."""
-        self.assertEqual((), groups.require(UUID).vdisks)
-        world.driver.backend.create(UUID, 'volume-9', '9', None, 5)
-        self.assertEqual({ZERO}, {*world.lvm.read('volume-9')})
-
-
-def _walk(name):
-    def test(self):
-        self.assertGreater(self.walk(name), 1)
-
-    return test
-
-
-for _name in OPERATIONS:
-    setattr(WalkTestCase, f'test_{_name}', _walk(_name))
+WalkTestCase.add_tests()

@@ -246,15 +246,11 @@ class Walks(test_lvm_walk.DriverTestCase):
 
         :param after: is done afterwards, with the world and the number.
         """
-        for count in range(test_lvm_walk.MOST):
+
+        def kill(count):
             with self.world(ZERO if count % 2 else 'old') as world:
                 world.start_at(old)
-                killed = False
-                try:
-                    with world.killed_at(count):
-                        world.move(new)
-                except fake_lvm.Killed:
-                    killed = True
+                killed = world.is_killed(count, lambda: world.move(new))
                 self.assertReserved(world)
                 # the server goes on
                 world.lvm.write_all('volume-1', 'late')
@@ -262,16 +258,9 @@ class Walks(test_lvm_walk.DriverTestCase):
                 if not world.deleted:
                     world.remove()
                 self.assertNothingIsLeft(world)
-            if not killed:
-                return count
-        raise AssertionError('the move has too many steps')
+            return killed
 
-    def assertNothingIsLeft(self, world):
-        self.assertEqual({}, world.lvm.devices)
-        for uuid in UUIDS:
-            self.assertEqual((), groups.require(uuid).vdisks)
-            world.driver.backend.create(uuid, 'volume-9', '9', None, 9)
-            self.assertEqual({ZERO}, {*world.lvm.of(uuid).read('volume-9')})
+        return self.count_steps(kill)
 
     def _repeated(self, old, new):
         def after(world, count):

@@ -12,10 +12,9 @@
 
 """Kills operations on a striped volume at each step, and repeats them."""
 
+import itertools
+
 from cinder_vdisk_mapper.attach import connections
-from nova_diskplacer.disks.lvm import groups
-from nova_diskplacer.placement import ledger
-from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_lvm_walk
 from tests.unit.cinder_vdisk_mapper.attach import test_binding
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
@@ -37,6 +36,7 @@ class World(test_lvm_walk.World):
 
     lvm_class = fake_stripes.FakeStripes
     uuids = UUIDS
+    stripe = LOCATION
     sizes = 3, 6
 
     def _setUp(self):
@@ -46,11 +46,6 @@ class World(test_lvm_walk.World):
     def detach(self):
         """Detach the volume."""
         self.driver.remove_export(None, self.volume)
-
-    def write(self):
-        """Have the server write to all of the volume."""
-        for uuid in UUIDS:
-            self.lvm.of(uuid).write('volume-1', 'own')
 
     def copy_in_use(self):
         """Clone the volume, which is attached."""
@@ -93,80 +88,23 @@ OPERATIONS = {
 }
 
 
-class StripeWalkTestCase(test_lvm_walk.DriverTestCase):
-    """Has a test for each operation, made below."""
+class StripeWalkTestCase(test_lvm_walk.OperationTestCase):
+    """Has a test for each operation."""
 
     stand_ins = ((connections, '_attaching_server', SERVER),)
+    world = World
+    operations = OPERATIONS
 
-    def walk(self, name):
-        """Kill an operation at each step; returns how many it has."""
-        before, expected = OPERATIONS[name]
-        for count in range(test_lvm_walk.MOST):
-            # that takes most of the time
-            for way in (AGAIN,) if count % 6 else (AGAIN, DELETE):
-                content = ZERO if count % 2 else 'old'
-                with World(content) as world:
-                    for step in before:
-                        getattr(world, step)()
-                    killed = False
-                    try:
-                        with world.killed_at(count):
-                            getattr(world, name)()
-                    except fake_lvm.Killed:
-                        killed = True
-                    self.assertNothingOfOthers(world)
-                    if way == AGAIN:
-                        getattr(world, name)()
-                        self.assertHolds(world, expected)
-                    world.clear()
-                    self.assertNothingIsLeft(world)
-            if not killed:
-                return count
-        raise AssertionError(f'{name} has too many steps')
-
-    def assertNothingOfOthers(self, world):
-        """What may be used holds the volume's bytes and zeros only."""
-        for uuid in UUIDS:
-            for vdisk in groups.require(uuid).vdisks:
-                if vdisk.usable:
-                    words = {*world.lvm.of(uuid).read(vdisk.name)}
-                    self.assertTrue(words <= {'own', ZERO})
+    def cases(self, count):
+        content = ZERO if count % 2 else 'old'
+        # that takes most of the time
+        ways = (AGAIN,) if count % 6 else (AGAIN, DELETE)
+        return itertools.product([content], ways)
 
     def assertHolds(self, world, expected):
-        self.assertEqual(set(), world.lvm.suspended)
-        for uuid in UUIDS:
-            held = groups.require(uuid).vdisks
-            self.assertEqual({one.name for one in held}, {*expected})
-            for vdisk in held:
-                self.assertTrue(vdisk.usable)
-                self.assertEqual(UUIDS, vdisk.stripe)
-                self.assertEqual(
-                    expected[vdisk.name], world.lvm.of(uuid).read(vdisk.name)
-                )
-            offered = world.placement.offered[uuid]
-            self.assertEqual(
-                ledger.reserved_gb(held, {'server': 1}),
-                offered[fakes.placement_client.GB]['reserved'],
-            )
+        super().assertHolds(world, expected)
         if expected:
             self.assertEqual(str(LOCATION), world.volume.provider_location)
 
-    def assertNothingIsLeft(self, world):
-        """All is free, and the next volume reads as zeros."""
-        self.assertEqual({}, world.lvm.devices)
-        for uuid in UUIDS:
-            self.assertEqual((), groups.require(uuid).vdisks)
-            world.driver.backend.create(uuid, 'volume-9', '9', None, 9)
-            words = {*world.lvm.of(uuid).read('volume-9')}
-            self.assertEqual({ZERO}, words)
 
-
-def _walk(name):
-    def test(self):
-        self.assertGreater(self.walk(name), 0)
-
-    return test
-
-
-for _name in OPERATIONS:
-    setattr(StripeWalkTestCase, f'test_{_name}', _walk(_name))
+StripeWalkTestCase.add_tests()

@@ -56,7 +56,8 @@ class FakeLVM(fixtures.Fixture):
     """A thick group, ``GROUP`` without another UUID.
 
     ``open`` holds the names of open volumes. ``step`` is called before each
-    change of the metadata and of the content.
+    change of the metadata and of the content. ``devices`` and ``suspended``
+    are those of striped vdisks: none.
     """
 
     def __init__(self, size_gb=20, content='old', uuid=UUID):
@@ -66,6 +67,8 @@ class FakeLVM(fixtures.Fixture):
         self.content = [content] * (size_gb * GIB // EXTENT)
         self.volumes = {}
         self.open = set()
+        self.devices = {}
+        self.suspended = set()
         self.tags = {
             naming.TAG,
             f'{naming.UUID}={uuid}',
@@ -114,6 +117,10 @@ class FakeLVM(fixtures.Fixture):
                 raise Killed(what)
 
         return mock.patch.object(self, 'step', step)
+
+    def of(self, uuid):
+        """Return the group of a disk."""
+        return self
 
     def read(self, vdisk):
         """Return the content of a vdisk, a word for each extent."""
