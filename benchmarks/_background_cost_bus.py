@@ -27,6 +27,7 @@ import oslo_messaging
 import psutil
 from oslo_config import cfg
 
+from nova_diskplacer import report_format
 from nova_diskplacer import reports
 from nova_diskplacer.conf import agent as options
 from nova_diskplacer.scheduler import host_disk_cache
@@ -48,9 +49,9 @@ LATE = 0.1
 
 def report(host):
     """Return the report of a host with 12 disks and a vdisk on each."""
-    return reports.with_digest(
+    return report_format.with_digest(
         {
-            'version': reports.VERSION,
+            'version': report_format.VERSION,
             'host': f'compute-{host}',
             'compute_node': f'compute-{host}.example.org',
             'provider': str(uuid.UUID(int=host + 1)),
@@ -214,7 +215,7 @@ class Agents:
 
     def confirm(self, number, seconds=0):
         """Send as many heartbeats in that time."""
-        self._send(number, seconds, reports.heartbeat)
+        self._send(number, seconds, report_format.heartbeat)
 
     def _moments(self, number, seconds):
         """Return when agents send: each is a little late to its look."""

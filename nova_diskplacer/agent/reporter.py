@@ -22,6 +22,7 @@ import typing
 
 import oslo_messaging
 
+from nova_diskplacer import report_format
 from nova_diskplacer import reports
 from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.disks import vdisk as vdisk_
@@ -59,24 +60,24 @@ class ReportSender:
 
     def __init__(self, transport: oslo_messaging.Transport) -> None:
         self._transport = transport
-        self._newest: queue.Queue[reports.Report] = queue.Queue(1)
-        self._failed: reports.Report | None = None
+        self._newest: queue.Queue[report_format.Report] = queue.Queue(1)
+        self._failed: report_format.Report | None = None
         self.sending = retry_logger.RetryLogger(
             'Reports cannot be sent', 'Reports are sent again'
         )
 
-    def put(self, report: reports.Report) -> None:
+    def put(self, report: report_format.Report) -> None:
         """Replace the waiting message by a report or heartbeat.
 
         A heartbeat does not replace the report that it confirms. The call
         does not block as long as no two threads make it at once.
         """
-        waiting: reports.Report | None
+        waiting: report_format.Report | None
         try:
             waiting = self._newest.get_nowait()
         except queue.Empty:
             waiting = self._failed
-        if waiting is not None and reports.is_heartbeat(report):
+        if waiting is not None and report_format.is_heartbeat(report):
             report = waiting
         self._newest.put(report)
 
@@ -88,7 +89,7 @@ class ReportSender:
                 reports.send_report, self._transport, message
             )
             sent = self.sending.run(send)
-            if not reports.is_heartbeat(message):
+            if not report_format.is_heartbeat(message):
                 self._failed = None if sent else message
 
 
@@ -145,9 +146,9 @@ class Reporter:
         """
         self._pressure = smooth(self._pressure, activity.pressure)
         activity = dataclasses.replace(activity, pressure=self._pressure)
-        report = reports.with_digest(
+        report = report_format.with_digest(
             {
-                'version': reports.VERSION,
+                'version': report_format.VERSION,
                 'host': self._host,
                 'compute_node': self._compute_node,
                 'provider': provider,
@@ -159,7 +160,7 @@ class Reporter:
         if requested or report['digest'] != self._digest:
             self._sender.put(report)
         elif self.due:
-            self._sender.put(reports.heartbeat(report))
+            self._sender.put(report_format.heartbeat(report))
         else:
             return
         self._digest = report['digest']

@@ -30,6 +30,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from nova_diskplacer import exception
+from nova_diskplacer import report_format
 from nova_diskplacer import reports
 from nova_diskplacer.client import cloud
 from nova_diskplacer.client import facts as facts_
@@ -162,15 +163,15 @@ def _read_names(
 
 def collect_reports(
     transport: oslo_messaging.Transport, roots: set[str], timeout: float
-) -> dict[str, reports.Report]:
+) -> dict[str, report_format.Report]:
     """Request reports of all agents; return them by root provider.
 
     :param roots: providers of the compute nodes to wait for.
     :param timeout: maximum time to wait in seconds.
     :raises DiskPlacerError: the message bus does not answer, or fails.
     """
-    arrived: queue.Queue[reports.Report] = queue.Queue()
-    reported: dict[str, reports.Report] = {}
+    arrived: queue.Queue[report_format.Report] = queue.Queue()
+    reported: dict[str, report_format.Report] = {}
     listener = reports.ReportListener(transport, arrived.put)
     end = time.monotonic() + timeout
     call_with_timeout(timeout, listener.start)
@@ -212,7 +213,7 @@ def call_with_timeout(
 def with_reports(
     disks: collections.abc.Mapping[str, facts_.Disk],
     claims: facts_.Claims,
-    reported: collections.abc.Mapping[str, reports.Report],
+    reported: collections.abc.Mapping[str, report_format.Report],
     servers: collections.abc.Mapping[str, facts_.Server] | None = None,
     devices: collections.abc.Mapping[str, str] | None = None,
     missing: tuple[str, ...] = (),
@@ -282,7 +283,7 @@ def by_server(
 
 
 def list_disks(
-    reported: collections.abc.Iterable[reports.Report],
+    reported: collections.abc.Iterable[report_format.Report],
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the pressure of all disks of reports, and those not ``ok``."""
     disks = [

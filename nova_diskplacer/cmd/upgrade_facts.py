@@ -29,6 +29,7 @@ from oslo_config import cfg
 
 from nova_diskplacer import exception
 from nova_diskplacer import flavor as flavor_
+from nova_diskplacer import report_format
 from nova_diskplacer import reports
 from nova_diskplacer.api import backend_media
 from nova_diskplacer.client import cloud as client_cloud
@@ -109,7 +110,7 @@ class Reader:
     @functools.cached_property
     def schedulers(self) -> list[checks.Software]:
         """The software of the scheduler workers that answer."""
-        answers: queue.Queue[reports.Report] = queue.Queue()
+        answers: queue.Queue[report_format.Report] = queue.Queue()
         transport = common.transport()
         listener = reports.SchedulerListener(transport, answers.put)
         map_.call_with_timeout(_AGENTS, listener.start)
@@ -219,7 +220,7 @@ class Reader:
         return with_vdisks
 
 
-def _software(report: reports.Report) -> checks.Software:
+def _software(report: report_format.Report) -> checks.Software:
     return checks.Software(
         report['host'], report.get('release', ''), report.get('profiles', '')
     )

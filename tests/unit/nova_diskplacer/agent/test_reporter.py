@@ -18,7 +18,7 @@ import time
 import fixtures
 from oslotest import base
 
-from nova_diskplacer import reports
+from nova_diskplacer import report_format
 from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.agent import reporter
 from nova_diskplacer.disks.vdisk import GIB
@@ -58,7 +58,7 @@ class ReporterTest(base.BaseTestCase):
         return self.sent[0] if self.sent else None
 
     def assert_report(self, message):
-        reports.check(message)
+        report_format.check(message)
         self.assertEqual('a', message['disks'][0]['uuid'])
         return message
 
@@ -70,7 +70,7 @@ class ReporterTest(base.BaseTestCase):
         self.assertIsNone(self.update())
         self.now += 1
         self.assertTrue(self.reporter.due)
-        self.assertEqual(reports.heartbeat(report), self.update())
+        self.assertEqual(report_format.heartbeat(report), self.update())
         self.assertIsNone(self.update())
         changed = self.assert_report(self.update(health='missing'))
         self.assertNotEqual(report['digest'], changed['digest'])

@@ -19,7 +19,7 @@ import numpy as np
 
 from nova_diskplacer import constants
 from nova_diskplacer import flavor
-from nova_diskplacer import reports
+from nova_diskplacer import report_format
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import plan
@@ -249,7 +249,7 @@ class HostDiskCacheTest(unittest.TestCase):
         amounts = dict.fromkeys(host_disk_cache._AMOUNTS, most)
         full = fakes.disk(0, 0, **amounts, numa_node=most, vdisks=held)
         empty = fakes.disk(0, 1, total_gb=most, total_mbps=most)
-        self.cache.update(reports.check(fakes.report(0, full, empty)))
+        self.cache.update(report_format.check(fakes.report(0, full, empty)))
         free = self.cache.free_capacity(self.rows)
         self.assertEqual([-most, most], free.free_gb[0].tolist())
         self.assertEqual([0, most], free.free_mbps[0].tolist())
