@@ -20,31 +20,22 @@ the disk is locked. Nova is not asked again then, because it may be slow.
 import collections.abc
 import contextlib
 import dataclasses
-import functools
-from typing import Any
 
-from cinder import context as cinder_context
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
+from cinder_vdisk_mapper.audit import host_reader
 from cinder_vdisk_mapper.audit import link_checks
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.audit import volume_checks
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.cinder_api import backend_sections
-from cinder_vdisk_mapper.moves import leg_steps
 from cinder_vdisk_mapper.vdisks import locks
-from cinder_vdisk_mapper.vdisks import records as records_
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer import exception
-from nova_diskplacer import nova_server
 from nova_diskplacer.disks.vdisk import GIB
-from nova_diskplacer.host import files
-from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 
 LOG = logging.getLogger(__name__)
@@ -52,16 +43,9 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Auditor:
-    """Audits the VDisk Mapper backends of this host.
+    """Audits the VDisk Mapper backends of this host."""
 
-    :param ask_nova: returns the servers in Nova, given the consumers that have
-        claimed disks.
-    """
-
-    backends: tuple[base.Backend, ...]
-    placement: placement_client.PlacementClient
-    records: records_.Records
-    ask_nova: collections.abc.Callable[[set[str]], state.Nova]
+    reader: host_reader.HostReader
     _by_disk: dict[str, base.Backend] = dataclasses.field(
         default_factory=dict, init=False
     )
@@ -73,64 +57,11 @@ class Auditor:
 
         :raises PlacementError: Placement cannot be asked.
         """
-        differences = compare(self.read_state())
+        differences = compare(self.reader.read())
         if not differences:
             return []
-        again = set(compare(self.read_state()))
+        again = set(compare(self.reader.read()))
         return [finding for finding in differences if finding in again]
-
-    def read_state(self, nova: state.Nova | None = None) -> state.HostState:
-        """Return the state of the host.
-
-        :param nova: the servers in Nova; None to ask Nova.
-        :raises PlacementError: Placement cannot be asked.
-        """
-        records = self.records.of_host()
-        disks = {
-            disk.uuid: disk
-            for backend in self.backends
-            for disk in backend.disks()
-        }
-        recorded = {record.vdisk for record in records}
-        records += self.records.others(
-            vdisk.name
-            for disk in disks.values()
-            for vdisk in disk.vdisks
-            if vdisk.name not in recorded and state.is_vdisk_name(vdisk.name)
-        )
-        links = {
-            name: disk
-            for backend in self.backends
-            for name, disk in backend.links().items()
-        }
-        absent = {
-            disk for record in records for disk in record.location.disks
-        }.union(filter(None, links.values())) - set(disks)
-        providers, orphans = self._providers(disks)
-        if nova is None:
-            nova = self.ask_nova(
-                {
-                    consumer
-                    for provider in providers.values()
-                    for consumer in provider.claims
-                }
-                | {record.blank_of for record in records if record.blank_of}
-            )
-        return state.HostState(
-            records=tuple(dict.fromkeys(records)),
-            disks=tuple(disks[uuid] for uuid in sorted(disks)),
-            providers=providers,
-            forgotten=frozenset(filter(self._is_forgotten, absent)),
-            orphan_providers=orphans,
-            nova=nova,
-            links=links,
-            moves_legs=not any(
-                vdisk.moving
-                for disk in disks.values()
-                for vdisk in disk.vdisks
-            )
-            or files.is_locked(leg_steps.LOCK),
-        )
 
     def repair(
         self, reported: collections.abc.Iterable[findings.Finding]
@@ -146,7 +77,7 @@ class Auditor:
         due = [finding for finding in reported if finding.repair]
         if not due:
             return []
-        nova = self.read_state().nova
+        nova = self.reader.read().nova
         moved = [
             finding for finding in due if finding.repair == findings.FOLLOW
         ]
@@ -182,14 +113,15 @@ class Auditor:
                     free.append(finding)
             if not free:
                 return done
-            host = self.read_state(nova)
+            host = self.reader.read(nova)
             still = set(compare(host))
+            record = self.reader.records.record
             for finding in free:
                 linked = host.links.get(finding.vdisk)
                 if (
                     linked
                     and finding in still
-                    and self.records.record(_find(host, finding), linked)
+                    and record(_find(host, finding), linked)
                 ):
                     done.append(finding)
         return done
@@ -200,7 +132,7 @@ class Auditor:
         """Repair the findings on one disk that still hold."""
         done = []
         with locks.hold(f'disk-{disk}'):
-            host = self.read_state(nova)
+            host = self.reader.read(nova)
             still = set(compare(host))
             due = [finding for finding in reported if finding in still]
             orphans = [
@@ -225,14 +157,15 @@ class Auditor:
                 case findings.DELETE:
                     self._operations(disk).backend.delete(disk, vdisk)
                 case findings.RECORD:
-                    return self.records.record(_find(host, finding), disk)
+                    records = self.reader.records
+                    return records.record(_find(host, finding), disk)
                 case findings.EXTEND:
                     record = _find(host, finding)
                     pieces = record.location.pieces_gb(record.size_gb)
                     self._extend(disk, vdisk, pieces.get(disk, record.size_gb))
                 case findings.CLAIM:
                     inventory.ensure_claim(
-                        self.placement,
+                        self.reader.placement,
                         disk,
                         finding.owner,
                         claim_checks.extended_claim(host, finding.owner, disk),
@@ -240,7 +173,7 @@ class Auditor:
                     )
                 case findings.RELEASE:
                     inventory.release_claim(
-                        self.placement,
+                        self.reader.placement,
                         disk,
                         finding.owner,
                         lambda: self._operations(disk).backend.disk(disk),
@@ -248,7 +181,7 @@ class Auditor:
                 case findings.LINK:
                     self._link(host, finding)
                 case findings.UNLINK:
-                    for backend in self.backends:
+                    for backend in self.reader.backends:
                         backend.unlink(vdisk)
                 case findings.PUBLISH:
                     # _publish does this for the whole disk
@@ -292,42 +225,10 @@ class Auditor:
     def _operations(self, uuid: str) -> VDiskOperations:
         """Return the operations of the backend that has a disk."""
         if uuid not in self._by_disk:
-            for backend in self.backends:
+            for backend in self.reader.backends:
                 for disk in backend.disks():
                     self._by_disk[disk.uuid] = backend
-        return VDiskOperations(self._by_disk[uuid], self.placement)
-
-    def _is_forgotten(self, uuid: str) -> bool:
-        try:
-            return any(backend.forgotten(uuid) for backend in self.backends)
-        except exception.DiskError:
-            # another driver's provider_location
-            return True
-
-    def _providers(
-        self, disks: collections.abc.Iterable[str]
-    ) -> tuple[dict[str, state.ProviderState], tuple[str, ...]]:
-        """Return the disks' providers, and those without a disk here."""
-        present = {
-            uuid: provider
-            for uuid in disks
-            if (provider := self.placement.provider(uuid))
-        }
-        providers = {
-            uuid: state.ProviderState(
-                self.placement.inventories(uuid)[1],
-                self.placement.provider_allocations(uuid),
-            )
-            for uuid in present
-        }
-        orphans = (
-            provider.uuid
-            for root in {provider.root for provider in present.values()}
-            for provider in self.placement.disks(root)
-            if provider.uuid not in present
-            and not any(b.has_entry(provider.uuid) for b in self.backends)
-        )
-        return providers, tuple(sorted(orphans))
+        return VDiskOperations(self._by_disk[uuid], self.reader.placement)
 
 
 def compare(host: state.HostState) -> list[findings.Finding]:
@@ -368,51 +269,6 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Auditor:
     """Return the auditor of the backends in cinder.conf.
 
     :param stuck_after: seconds after which an operation on a volume is stuck.
-    :raises DiskPlacerError: cinder.conf has no VDisk Mapper backend, or lacks
-        options that these need.
+    :raises DiskPlacerError: as :func:`host_reader.from_conf`.
     """
-    locks.make_directory(config.state_path)
-    sections = backend_sections.read(config)
-    backends = {
-        (options.vdisk_backend, options.vdisk_disk_root): options
-        for options in reversed(sections.values())
-    }
-    context = cinder_context.get_admin_context()
-    return Auditor(
-        tuple(base.load(options) for options in backends.values()),
-        placement_client.PlacementClient.from_conf(config),
-        records_.Records(context, tuple(sections), stuck_after),
-        functools.partial(
-            _ask_nova,
-            context,
-            backend_sections.hosts(config, sections),
-        ),
-    )
-
-
-def _ask_nova(
-    context: Any,
-    hosts: collections.abc.Iterable[str],
-    consumers: collections.abc.Iterable[str],
-) -> state.Nova:
-    unknown = frozenset(consumers)
-    migrations: dict[str, state.Migration] = {}
-    try:
-        servers = nova_api.of_hosts(context, hosts)
-        unknown -= servers.keys()
-        if unknown:
-            owners, moves = nova_api.consumers(context, hosts)
-            migrations = state.migrations(owners, moves)
-            unknown -= owners.keys() | migrations.keys()
-    except nova_server.NovaError as error:
-        LOG.warning('Claims are not compared with servers: %s', error)
-        return state.Nova()
-    return state.Nova(
-        tuple(
-            (uuid, server.request)
-            for uuid, server in sorted(servers.items())
-            if server and server.request
-        ),
-        unknown,
-        migrations,
-    )
+    return Auditor(host_reader.from_conf(config, stuck_after))

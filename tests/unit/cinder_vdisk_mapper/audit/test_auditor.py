@@ -29,12 +29,12 @@ from oslo_config import fixture as config_fixture
 from cinder_vdisk_mapper.audit import auditor
 from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
+from cinder_vdisk_mapper.audit import host_reader
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
-from nova_diskplacer import nova_server
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
@@ -145,7 +145,11 @@ class AuditorTestCase(testtools.TestCase):
                 found, disk.uuid, functools.partial(backend.disk, disk.uuid)
             )
         found.asked = 0
-        return auditor.Auditor((backend,), found, Records(records), self.ask)
+        return auditor.Auditor(
+            host_reader.HostReader(
+                (backend,), found, Records(records), self.ask
+            )
+        )
 
     def ask(self, consumers):
         self.assertEqual([], self.held)
@@ -169,9 +173,9 @@ class AuditorTestCase(testtools.TestCase):
         self.assertEqual(2 * number, len(found))
         self.assertEqual(2 * number, len(host.repair(found)))
         effort = (
-            host.backends[0].looks,
-            host.records.asked,
-            host.placement.asked,
+            host.reader.backends[0].looks,
+            host.reader.records.asked,
+            host.reader.placement.asked,
             self.asked_nova,
         )
         self.assertEqual([], host.audit())
@@ -207,7 +211,7 @@ class LockTestCase(AuditorTestCase):
             [unrecorded, small, twice, gone],
             {'d1': [there, short, copy, orphan], 'd2': [copy]},
         )
-        (backend,) = host.backends
+        (backend,) = host.reader.backends
         done = []
 
         def noted(what, function):
@@ -220,7 +224,9 @@ class LockTestCase(AuditorTestCase):
         found = host.audit()
         backend.delete = noted('delete', backend.delete)
         backend.extend = noted('extend', backend.extend)
-        host.records.record = noted('record', host.records.record)
+        host.reader.records.record = noted(
+            'record', host.reader.records.record
+        )
         backend.disks = noted('look', backend.disks)
         repaired = host.repair(found)
         self.assertEqual(
@@ -247,25 +253,27 @@ class LockTestCase(AuditorTestCase):
         records, held = zip(*map(self.volume, (1, 2)), strict=True)
         host = self.host(records, {'d1': held, 'd2': held})
         for record in records:
-            host.backends[0].link('d2', record.vdisk)
+            host.reader.backends[0].link('d2', record.vdisk)
         return host, records
 
     def test_the_volume_is_where_its_link_leads(self):
         host, records = self.moved()
-        record = host.records.record
+        record = host.reader.records.record
 
         def locked(one, disk):
             self.assertIn(f'volume-{one.id}', self.held)
             return record(one, disk)
 
-        host.records.record = locked
+        host.reader.records.record = locked
         found = host.audit()
         moves = [one for one in found if one.repair == findings.FOLLOW]
         self.assertEqual(moves, host.repair(found))
-        self.assertEqual(['d2', 'd2'], [one.disk for one in host.records.all])
+        self.assertEqual(
+            ['d2', 'd2'], [one.disk for one in host.reader.records.all]
+        )
         # what the moves have left is deleted now
         self.assertEqual(2, len(host.repair(host.audit())))
-        self.assertEqual((), host.backends[0].known['d1'].vdisks)
+        self.assertEqual((), host.reader.backends[0].known['d1'].vdisks)
         self.assertEqual([], host.audit())
 
     def test_what_another_process_moves(self):
@@ -275,22 +283,24 @@ class LockTestCase(AuditorTestCase):
         with self.lock(f'volume-{first.id}'):
             self.assertEqual(1, len(host.repair(found)))
         self.assertIn(f'works on volume-{first.id}', log.output)
-        self.assertEqual(['d1', 'd2'], [one.disk for one in host.records.all])
+        self.assertEqual(
+            ['d1', 'd2'], [one.disk for one in host.reader.records.all]
+        )
 
     def test_what_another_process_has_moved_back(self):
         host, records = self.moved()
         found = host.audit()
         for record in records:
-            host.backends[0].link('d1', record.vdisk)
+            host.reader.backends[0].link('d1', record.vdisk)
         self.assertEqual([], host.repair(found))
 
     def test_the_link_may_lead_to_the_volume(self):
         """A copy is not recorded while the disk of the link is away."""
         record, held = self.volume(1, 'd2')
         host = self.host([record], {'d1': [held]})
-        host.backends[0].link('d3', record.vdisk)
+        host.reader.backends[0].link('d3', record.vdisk)
         with mock.patch.object(
-            host.backends[0], 'forgotten', return_value=False
+            host.reader.backends[0], 'forgotten', return_value=False
         ):
             (found,) = [
                 one for one in host.audit() if one.kind == 'not-recorded'
@@ -301,7 +311,7 @@ class LockTestCase(AuditorTestCase):
         record, held = self.volume(1, 'd1')
         record = dataclasses.replace(record, status='in-use')
         host = self.host([record], {'d1': [held]})
-        backend = host.backends[0]
+        backend = host.reader.backends[0]
         log = self.useFixture(fixtures.FakeLogger())
         (found,) = host.audit()
         self.assertEqual('missing-link', found.kind)
@@ -331,7 +341,7 @@ class LockTestCase(AuditorTestCase):
         @contextlib.contextmanager
         def late(name):
             # somebody else held it until then
-            host.records.all = [
+            host.reader.records.all = [
                 dataclasses.replace(
                     unrecorded, status='deleting', settled=False
                 ),
@@ -343,7 +353,7 @@ class LockTestCase(AuditorTestCase):
         with mock.patch.object(locks, 'hold', late):
             self.assertEqual([], host.repair(found))
         self.assertEqual(
-            {there, orphan}, {*host.backends[0].known['d1'].vdisks}
+            {there, orphan}, {*host.reader.backends[0].known['d1'].vdisks}
         )
 
     def test_piece_of_a_stripe(self):
@@ -367,13 +377,13 @@ class LockTestCase(AuditorTestCase):
         (found,) = host.audit()
         self.assertEqual(('wrong-size', 'd2'), (found.kind, found.disk))
         self.assertEqual([found], host.repair([found]))
-        (piece,) = host.backends[0].disk('d2').vdisks
+        (piece,) = host.reader.backends[0].disk('d2').vdisks
         self.assertEqual(4, piece.size_gb)
 
     def test_one_that_cannot_be_repaired_keeps_no_other(self):
         _, first = self.volume(1)
         host = self.orphans(2)
-        (backend,) = host.backends
+        (backend,) = host.reader.backends
         delete = backend.delete
 
         def refuse(disk, name):
@@ -399,48 +409,6 @@ class LockTestCase(AuditorTestCase):
             self.assertEqual(found, host.repair(found))
         whole = {placement_client.GB: 2, placement_client.MBPS: 5}
         self.assertEqual(('d1', SERVER, whole), claim.call_args.args[1:4])
-
-
-MIGRATION = state.Migration('s1', 'error', True)
-
-
-class NovaTestCase(testtools.TestCase):
-    def ask(self, of_hosts, living=None):
-        with (
-            mock.patch.object(auditor.nova_api, 'of_hosts', of_hosts),
-            mock.patch.object(auditor.nova_api, 'consumers', living),
-        ):
-            return auditor._ask_nova(
-                None, ['host'], ['s1', 's2', 's3', 'gone']
-            )
-
-    def test_servers_and_gone(self):
-        request = flavor.VDiskRequest(vdisks=1, vdisk_gb=2)
-        server = auditor.nova_api.Server('s1', 'p', 'host', request)
-        plain = auditor.nova_api.Server('s2', 'p', 'host', None)
-        said = self.ask(
-            mock.Mock(return_value={'s1': server, 's2': plain, 's4': None}),
-            mock.Mock(
-                return_value=(
-                    {'else': ('ACTIVE', None)},
-                    {'s3': ('s1', 'error')},
-                )
-            ),
-        )
-        self.assertEqual(
-            state.Nova(
-                (('s1', request),), frozenset(['gone']), {'s3': MIGRATION}
-            ),
-            said,
-        )
-
-    def test_all_are_here(self):
-        known = dict.fromkeys(['s1', 's2', 's3', 'gone'])
-        self.assertEqual(state.Nova(), self.ask(mock.Mock(return_value=known)))
-
-    def test_nova_is_away(self):
-        away = mock.Mock(side_effect=nova_server.NovaError('away'))
-        self.assertEqual(state.Nova(), self.ask(away))
 
 
 ID, OTHER = (str(uuid.UUID(int=number)) for number in (1, 2))

@@ -1,0 +1,190 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Reads the state of a host from its disks, Cinder, Placement and Nova."""
+
+import collections.abc
+import dataclasses
+import functools
+from typing import Any
+
+from cinder import context as cinder_context
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper.audit import state
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.cinder_api import backend_sections
+from cinder_vdisk_mapper.moves import leg_steps
+from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks import records as records_
+from nova_diskplacer import exception
+from nova_diskplacer import nova_server
+from nova_diskplacer.host import files
+from nova_diskplacer.placement import client as placement_client
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class HostReader:
+    """Reads the state of the VDisk Mapper backends of this host.
+
+    :param ask_nova: returns the servers in Nova, given the consumers that have
+        claimed disks.
+    """
+
+    backends: tuple[base.Backend, ...]
+    placement: placement_client.PlacementClient
+    records: records_.Records
+    ask_nova: collections.abc.Callable[[set[str]], state.Nova]
+
+    def read(self, nova: state.Nova | None = None) -> state.HostState:
+        """Return the state of the host.
+
+        :param nova: the servers in Nova; None to ask Nova.
+        :raises PlacementError: Placement cannot be asked.
+        """
+        records = self.records.of_host()
+        disks = {
+            disk.uuid: disk
+            for backend in self.backends
+            for disk in backend.disks()
+        }
+        recorded = {record.vdisk for record in records}
+        records += self.records.others(
+            vdisk.name
+            for disk in disks.values()
+            for vdisk in disk.vdisks
+            if vdisk.name not in recorded and state.is_vdisk_name(vdisk.name)
+        )
+        links = {
+            name: disk
+            for backend in self.backends
+            for name, disk in backend.links().items()
+        }
+        absent = {
+            disk for record in records for disk in record.location.disks
+        }.union(filter(None, links.values())) - set(disks)
+        providers, orphans = self._providers(disks)
+        if nova is None:
+            nova = self.ask_nova(
+                {
+                    consumer
+                    for provider in providers.values()
+                    for consumer in provider.claims
+                }
+                | {record.blank_of for record in records if record.blank_of}
+            )
+        return state.HostState(
+            records=tuple(dict.fromkeys(records)),
+            disks=tuple(disks[uuid] for uuid in sorted(disks)),
+            providers=providers,
+            forgotten=frozenset(filter(self._is_forgotten, absent)),
+            orphan_providers=orphans,
+            nova=nova,
+            links=links,
+            moves_legs=not any(
+                vdisk.moving
+                for disk in disks.values()
+                for vdisk in disk.vdisks
+            )
+            or files.is_locked(leg_steps.LOCK),
+        )
+
+    def _is_forgotten(self, uuid: str) -> bool:
+        try:
+            return any(backend.forgotten(uuid) for backend in self.backends)
+        except exception.DiskError:
+            # another driver's provider_location
+            return True
+
+    def _providers(
+        self, disks: collections.abc.Iterable[str]
+    ) -> tuple[dict[str, state.ProviderState], tuple[str, ...]]:
+        """Return the disks' providers, and those without a disk here."""
+        present = {
+            uuid: provider
+            for uuid in disks
+            if (provider := self.placement.provider(uuid))
+        }
+        providers = {
+            uuid: state.ProviderState(
+                self.placement.inventories(uuid)[1],
+                self.placement.provider_allocations(uuid),
+            )
+            for uuid in present
+        }
+        orphans = (
+            provider.uuid
+            for root in {provider.root for provider in present.values()}
+            for provider in self.placement.disks(root)
+            if provider.uuid not in present
+            and not any(b.has_entry(provider.uuid) for b in self.backends)
+        )
+        return providers, tuple(sorted(orphans))
+
+
+def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> HostReader:
+    """Return the reader of the backends in cinder.conf.
+
+    :param stuck_after: seconds after which an operation on a volume is stuck.
+    :raises DiskPlacerError: cinder.conf has no VDisk Mapper backend, or lacks
+        options that these need.
+    """
+    locks.make_directory(config.state_path)
+    sections = backend_sections.read(config)
+    backends = {
+        (options.vdisk_backend, options.vdisk_disk_root): options
+        for options in reversed(sections.values())
+    }
+    context = cinder_context.get_admin_context()
+    return HostReader(
+        tuple(base.load(options) for options in backends.values()),
+        placement_client.PlacementClient.from_conf(config),
+        records_.Records(context, tuple(sections), stuck_after),
+        functools.partial(
+            ask_nova,
+            context,
+            backend_sections.hosts(config, sections),
+        ),
+    )
+
+
+def ask_nova(
+    context: Any,
+    hosts: collections.abc.Iterable[str],
+    consumers: collections.abc.Iterable[str],
+) -> state.Nova:
+    """Return the servers of hosts, and the consumers that Nova lacks."""
+    unknown = frozenset(consumers)
+    migrations: dict[str, state.Migration] = {}
+    try:
+        servers = nova_api.of_hosts(context, hosts)
+        unknown -= servers.keys()
+        if unknown:
+            owners, moves = nova_api.consumers(context, hosts)
+            migrations = state.migrations(owners, moves)
+            unknown -= owners.keys() | migrations.keys()
+    except nova_server.NovaError as error:
+        LOG.warning('Claims are not compared with servers: %s', error)
+        return state.Nova()
+    return state.Nova(
+        tuple(
+            (uuid, server.request)
+            for uuid, server in sorted(servers.items())
+            if server and server.request
+        ),
+        unknown,
+        migrations,
+    )
