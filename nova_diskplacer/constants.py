@@ -25,6 +25,10 @@ MOVING_DEVICE = 'diskplacer-moving-'
 #: The largest figure in a report: schedulers add up two of them in an int32.
 MAX_FIGURE = (1 << 30) - 1
 
+#: Key of ``data.vdisk`` in the connection of a volume that has come from
+#: another host: the name of that host.
+MOVING_FROM = 'moving_from'
+
 HDD = 'hdd'
 SSD = 'ssd'
 MEDIA = (HDD, SSD)

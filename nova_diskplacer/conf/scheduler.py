@@ -133,6 +133,27 @@ it also refuses servers whose volumes are to be attached later. Servers that
 are moved, resized or unshelved are not affected.
 """,
     ),
+    cfg.BoolOpt(
+        'moves',
+        default=False,
+        help="""
+Let Nova move servers with bound vdisks to other hosts: live and cold
+migration, resize and unshelve.
+
+If ``False``, a server stays on the host of its vdisks. If ``True``, the host
+of the vdisks comes first for a resize or an unshelve: the server goes
+elsewhere only if Nova does not offer that host or the server does not fit
+there. Elsewhere it claims disks as a new server does, and the vdisks follow
+the server. A server with a vdisk that cannot follow stays, and the reason is
+logged: volumes that its flavor does not ask for, striped and elastic ones, and
+those that are attached as files in a live migration.
+
+Set it only when cinder-volume of all hosts runs a release that moves vdisks:
+an earlier one refuses to attach the volumes, and the migration fails.
+``diskplacer-status upgrade check`` finds such hosts. Set it to the same value
+on all hosts of nova-scheduler.
+""",
+    ),
     cfg.FloatOpt(
         'warmup_timeout',
         default=5.0,

@@ -78,11 +78,15 @@ class Attempts:
         if plan.request.numa != flavor.NONE:
             self.alignment = numa_alignment.Alignment(plan, spec)
 
-    def choose(self, only_alternates: bool) -> Outcome:
+    def choose(
+        self, only_alternates: bool, *, compete: bool = True
+    ) -> Outcome:
         """Return the outcome of the first attempt that finds a host.
 
         :param only_alternates: Nova has claimed for the server already, so
             the first attempt is the only one.
+        :param compete: whether to do at last without what concurrent requests
+            have chosen.
         """
         free = self._cache.free_capacity(self.rows)
         choice = None
@@ -96,7 +100,7 @@ class Attempts:
             return outcome
         if self._update_hosts_with_room():
             outcome = self._choose(self._cache.free_capacity(self.rows))
-        if not outcome.fits and self._cache.has_pending:
+        if not outcome.fits and compete and self._cache.has_pending:
             reported = self._cache.free_capacity(
                 self.rows, include_pending=False
             )

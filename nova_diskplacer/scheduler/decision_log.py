@@ -108,11 +108,14 @@ def log_rejections(
     passed: Hosts,
     *,
     include_pending: bool = True,
+    pinned: str = '',
 ) -> None:
     """Log why hosts are rejected: their number by reason, and a few of them.
 
     :param allowed: the hosts where the server's bound vdisks are.
     :param include_pending: whether pending choices counted as used.
+    :param pinned: why the server can be on no other host than its vdisks, in
+        words that follow "as", '' if that is not known.
     """
     if not is_enabled():
         return
@@ -140,6 +143,8 @@ def log_rejections(
     for index in rejections.examples(reasons, _LINES):
         reason = Reason(int(reasons[index]))
         text = rejections.WORDS[reason]
+        if pinned and reason == Reason.OTHER_HOST:
+            text += f', as {pinned}'
         if index in place:
             text = rejections.describe(
                 plan, reported.of_host(place[index]), reason

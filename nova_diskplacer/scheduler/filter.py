@@ -20,8 +20,10 @@ enabled_filters``: a filter behind it that rewrites the candidates loses the
 query to Placement right before a claim, and NUMATopologyFilter, whose limits
 this filter completes, must come before it.
 
-A server with bound vdisks stays on their host, whatever its flavor asks for. A
-request without vdisks and without bound ones passes untouched.
+A server with bound vdisks stays on their host, whatever its flavor asks for,
+unless ``[diskplacer_scheduler] moves`` lets it go elsewhere; see
+``vdisk_hosts``. A request without vdisks and without bound ones passes
+untouched.
 """
 
 import dataclasses
@@ -48,6 +50,7 @@ from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import retries
 from nova_diskplacer.scheduler import scheduler_service
+from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
 from nova_diskplacer.scheduler.plan import DiskPlan
 from nova_diskplacer.scheduler.plan import FreeCapacity
 
@@ -95,10 +98,9 @@ class DiskPlacementFilter(filters.BaseHostFilter):
             return filter_obj_list
         # its bound vdisks are not claimed: the inventories of their disks
         # reserve what no server claims
-        allowed, _ = disk_request.hosts_and_vdisks(
-            list(filter_obj_list), spec_obj, report_listener.get_cache()
-        )
-        return allowed
+        return disk_request.find_hosts(
+            list(filter_obj_list), spec_obj, None, report_listener.get_cache()
+        ).home
 
 
 def _place(
@@ -111,9 +113,10 @@ def _place(
     # Nova has claimed and runs the filter once more, for alternates of all
     # servers of a multi-create
     only_alternates = state.last_run is not None and state.last_run.is_claimed
-    allowed, plan = disk_request.for_request(hosts, spec, request, cache)
-    attempts = attempts_.Attempts(spec, plan, cache, allowed)
-    choice, packing, include_pending = attempts.choose(only_alternates)
+    options = disk_request.options(hosts, spec, request, cache)
+    option, attempts, outcome = _attempt(options, spec, cache, only_alternates)
+    allowed, plan, pinned = option
+    choice, packing, include_pending = outcome
     reporting = attempts.hosts
     run = state.last_run = candidates.FilterRun(
         spec.instance_uuid,
@@ -136,10 +139,11 @@ def _place(
         spec.instance_uuid,
         plan,
         cache,
-        hosts,
+        hosts if option is options[0] else allowed,
         allowed,
         passed,
         include_pending=include_pending,
+        pinned=pinned,
     )
     if not passed:
         free = cache.free_capacity(attempts.rows, include_pending=False)
@@ -147,6 +151,33 @@ def _place(
         _warn_of_truncation(spec, len(hosts))
         return []
     return retries.order(passed, spec.instance_uuid)
+
+
+def _attempt(
+    options: list[disk_request.Option],
+    spec: typing.Any,
+    cache: HostDiskCache,
+    only_alternates: bool,
+) -> tuple[disk_request.Option, attempts_.Attempts, attempts_.Outcome]:
+    """Choose disks by the first option that has a host with room.
+
+    :returns: that option, or the last one if no host has room.
+    """
+    for option in options:
+        is_last = option is options[-1]
+        attempts = attempts_.Attempts(spec, option.plan, cache, option.hosts)
+        outcome = attempts.choose(only_alternates, compete=is_last)
+        if outcome.fits or is_last:
+            break
+        decision_log.log_rejections(
+            spec.instance_uuid,
+            option.plan,
+            cache,
+            option.hosts,
+            option.hosts,
+            [],
+        )
+    return option, attempts, outcome
 
 
 def _log_rejection(

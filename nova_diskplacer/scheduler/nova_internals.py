@@ -160,6 +160,18 @@ SCHEDULER: internals.Names = (
         'The server was deleted in the meantime.',
     ),
     Name(
+        'nova.exception.InstanceNotFound',
+        'The server was deleted in the meantime.',
+    ),
+    Name(
+        'nova.objects.Instance.get_by_uuid',
+        'The task of a server that moves. It also loads what it is not asked '
+        'for, unless it is asked for nothing.',
+        parameters=('context', 'uuid', 'expected_attrs'),
+    ),
+    Name('nova.compute.task_states.MIGRATING', 'The server migrates live.'),
+    Name('nova.compute.task_states.REBUILDING', 'The server is evacuated.'),
+    Name(
         'nova.exception.CPUPinningInvalid',
         'The CPUs of a pending claim are in use: it was made.',
     ),
@@ -183,6 +195,16 @@ SERVICE: internals.Names = (
 #: Behaviour of nova-compute. nova-diskplacer has no code there that could
 #: check it, so the tests do.
 COMPUTE: internals.Names = (
+    Name(
+        'nova.compute.api.API.live_migrate',
+        'It names the task before a host is chosen.',
+        source=('instance.task_state = task_states.MIGRATING',),
+    ),
+    Name(
+        'nova.compute.api.API.evacuate',
+        'It names the task before a host is chosen.',
+        source=('instance.task_state = task_states.REBUILDING',),
+    ),
     Name(
         'nova.compute.claims.Claim._test_numa_topology',
         'The claim of a server chooses its cells by the limits that the '

@@ -47,6 +47,18 @@ Hosts = list[typing.Any]
 ATTRIBUTE = 'diskplacer_state'
 
 
+class Option(typing.NamedTuple):
+    """Hosts where a server may be, and its plan there.
+
+    ``pinned`` is why it can be on no other host, in words that follow "as", ''
+    if that is not known.
+    """
+
+    hosts: Hosts
+    plan: DiskPlan
+    pinned: str = ''
+
+
 @dataclasses.dataclass
 class RequestState:
     """Results of the filters for one server so far; None is not known yet.
@@ -104,19 +116,38 @@ def volumes_of(spec: typing.Any) -> ServerVolumes:
     return state.volumes
 
 
-def for_request(
+def options(
     hosts: Hosts,
     spec: typing.Any,
     request: flavor.VDiskRequest,
     cache: HostDiskCache,
-) -> tuple[Hosts, DiskPlan]:
-    """Return the hosts where a request's server may be, and its plan.
+) -> list[Option]:
+    """Return where a request's server may be, the best option first.
 
-    A server that brings vdisks is planned with all vdisks on that host that
-    were bound for it, detached ones too: they fill its claims. So do those on
-    a disk that is missing, which nobody reports.
+    A server whose vdisks can follow it stays on their host if it can.
     """
-    allowed, vdisks = hosts_and_vdisks(hosts, spec, cache)
+    found = find_hosts(hosts, spec, request, cache)
+    elsewhere = []
+    if found.elsewhere:
+        elsewhere.append(Option(list(found.elsewhere), DiskPlan(request)))
+        if not found.home:
+            return elsewhere
+    plan = _plan_at_home(spec, request, cache, found.vdisks)
+    return [Option(found.home, plan, found.pinned), *elsewhere]
+
+
+def _plan_at_home(
+    spec: typing.Any,
+    request: flavor.VDiskRequest,
+    cache: HostDiskCache,
+    vdisks: collections.abc.Sequence[BoundVDisk],
+) -> DiskPlan:
+    """Return the plan of a server on the hosts that have its bound vdisks.
+
+    It is planned with all vdisks on that host that were bound for it, detached
+    ones too: they fill its claims. So do those on a disk that is missing,
+    which nobody reports.
+    """
     reported = {vdisk.volume_id for vdisk in vdisks}
     unreported = sum(
         volume.volume_id not in reported and _may_be_vdisk(volume, request)
@@ -151,8 +182,7 @@ def for_request(
         ]
     reserved = _reserved_for_others(cache, server, own)
     beside = _beside(request, volumes_of(spec).at_boot or ())
-    plan = DiskPlan(request, tuple(own), others, reserved, beside, unreported)
-    return allowed, plan
+    return DiskPlan(request, tuple(own), others, reserved, beside, unreported)
 
 
 def _may_be_vdisk(
@@ -240,10 +270,16 @@ def choose(
     return choice
 
 
-def hosts_and_vdisks(
-    hosts: Hosts, spec: typing.Any, cache: HostDiskCache
-) -> tuple[Hosts, list[BoundVDisk]]:
-    """Return the hosts that have all bound vdisks of a server, and these."""
+def find_hosts(
+    hosts: Hosts,
+    spec: typing.Any,
+    request: flavor.VDiskRequest | None,
+    cache: HostDiskCache,
+) -> vdisk_hosts.Found:
+    """Return where a server may be.
+
+    :param request: None for a server whose flavor asks for no vdisks.
+    """
     return vdisk_hosts.find(
-        spec.instance_uuid, attached_to(spec), hosts, cache
+        spec.instance_uuid, volumes_of(spec), request, hosts, cache
     )

@@ -29,13 +29,16 @@ from nova_diskplacer import exception
 from nova_diskplacer.scheduler import decision_log
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
+from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
 
 
 class DiskRoomFilter(filters.BaseHostFilter):
     """Reject hosts without room for the vdisks.
 
     Everything else is left to DiskPlacementFilter. If no host has room all
-    pass, so that it can query Placement or log why.
+    pass, so that it can query Placement or log why. If a server may leave the
+    host of its vdisks, the others with room pass beside it: another filter may
+    reject it.
     """
 
     def filter_all(
@@ -54,18 +57,38 @@ class DiskRoomFilter(filters.BaseHostFilter):
             return filter_obj_list
         hosts = list(filter_obj_list)
         cache = report_listener.get_cache()
-        allowed, plan = disk_request.for_request(
-            hosts, spec_obj, request, cache
-        )
-        rows = cache.rows(host.uuid for host in allowed)
-        fresh = np.flatnonzero(rows >= 0)
-        rows = rows[fresh]
-        free = cache.free_capacity(rows)
-        fits = disk_request.choose(spec_obj, plan, rows, free).fits
-        passed = [allowed[index] for index in fresh[fits].tolist()]
+        options = disk_request.options(hosts, spec_obj, request, cache)
+        passed = [
+            host
+            for option in options
+            for host in _with_room(option, spec_obj, cache)
+        ]
         if not passed:
             return hosts
-        decision_log.log_rejections(
-            spec_obj.instance_uuid, plan, cache, hosts, allowed, passed
-        )
+        # a server that may go elsewhere has an option for each host
+        judged = hosts
+        for allowed, plan, pinned in options:
+            if len(options) > 1:
+                judged = allowed
+            decision_log.log_rejections(
+                spec_obj.instance_uuid,
+                plan,
+                cache,
+                judged,
+                allowed,
+                passed,
+                pinned=pinned,
+            )
         return passed
+
+
+def _with_room(
+    option: disk_request.Option, spec: typing.Any, cache: HostDiskCache
+) -> list[typing.Any]:
+    """Return the hosts of an option that have room by their last reports."""
+    rows = cache.rows(host.uuid for host in option.hosts)
+    fresh = np.flatnonzero(rows >= 0)
+    rows = rows[fresh]
+    free = cache.free_capacity(rows)
+    fits = disk_request.choose(spec, option.plan, rows, free).fits
+    return [option.hosts[index] for index in fresh[fits].tolist()]

@@ -23,6 +23,13 @@ from nova import objects
 from nova.db.api import api as api_db
 from nova.db.api import models
 
+from nova_diskplacer import conf
+from nova_diskplacer import constants
+from nova_diskplacer.disks import location
+
+# Connection type of a volume that QEMU opens as a file.
+_FILE = 'gpfs'
+
 
 class AttachedVolume(typing.NamedTuple):
     """A volume of a server's block device mapping.
@@ -31,7 +38,10 @@ class AttachedVolume(typing.NamedTuple):
     information of the Cinder driver, None for any other volume and for one
     that was never connected. ``is_root``: the server boots from it.
     ``is_blank``: Nova has made it for the server's boot. ``size_gb`` is None
-    if Nova does not know it.
+    if Nova does not know it. ``is_file``: QEMU opens it as a file, not as a
+    block device. ``is_striped``: it has several legs. ``moving_from`` is the
+    host that has its data until it has settled on ``host``, None for a volume
+    that did not move when it was connected.
     """
 
     volume_id: str
@@ -39,6 +49,9 @@ class AttachedVolume(typing.NamedTuple):
     is_root: bool = False
     is_blank: bool = False
     size_gb: int | None = None
+    is_file: bool = False
+    is_striped: bool = False
+    moving_from: str | None = None
 
 
 class BootVolume(typing.NamedTuple):
@@ -58,22 +71,25 @@ class BootVolume(typing.NamedTuple):
 class ServerVolumes(typing.NamedTuple):
     """The volumes of a server: those that exist, and all that it boots with.
 
-    ``at_boot`` is None for a server that moves.
+    ``at_boot`` is None for a server that moves. ``task_state`` is Nova's task
+    of such a server; it is read where servers may leave their vdisks.
     """
 
     attached: collections.abc.Sequence[AttachedVolume] = ()
     at_boot: collections.abc.Sequence[BootVolume] | None = None
+    task_state: str | None = None
 
 
 def read(context: typing.Any, server_id: str) -> ServerVolumes:
     """Read the volumes of a server that is built or moved.
 
-    A new server takes one database read, less than 1 ms, a move three. Nova's
-    databases do not ask who the context's user is.
+    A new server takes one database read, less than 1 ms, a move three, or four
+    with ``[diskplacer_scheduler] moves``. Nova's databases do not ask who the
+    context's user is.
     """
     primitive = _build_request_bdms(context, server_id)
     if primitive is None:
-        return ServerVolumes(_attached(_instance_bdms(context, server_id)))
+        return _of_instance(context, server_id)
     bdms = [
         bdm['nova_object.data']
         for bdm in primitive['nova_object.data']['objects']
@@ -100,11 +116,11 @@ def _attached(
 ) -> list[AttachedVolume]:
     return [
         AttachedVolume(
-            bdm.volume_id,
-            _host(bdm.connection_info),
-            bdm.boot_index == 0,
-            bdm.source_type == 'blank',
-            bdm.volume_size,
+            volume_id=bdm.volume_id,
+            is_root=bdm.boot_index == 0,
+            is_blank=bdm.source_type == 'blank',
+            size_gb=bdm.volume_size,
+            **_connection(bdm.connection_info),
         )
         for bdm in bdms
         if bdm.is_volume and bdm.volume_id
@@ -126,24 +142,52 @@ def _build_request_bdms(context: typing.Any, server_id: str) -> typing.Any:
     return None if text is None else json.loads(text)
 
 
-def _instance_bdms(context: typing.Any, server_id: str) -> typing.Any:
+def _of_instance(context: typing.Any, server_id: str) -> ServerVolumes:
     try:
         mapping = objects.InstanceMapping.get_by_instance_uuid(
             context, server_id
         )
     except exception.InstanceMappingNotFound:
-        return []
+        return ServerVolumes()
     if mapping.cell_mapping is None:
-        return []
+        return ServerVolumes()
     with nova_context.target_cell(context, mapping.cell_mapping) as cell:
-        return objects.BlockDeviceMappingList.get_by_instance_uuid(
-            cell, server_id
+        attached = _attached(
+            objects.BlockDeviceMappingList.get_by_instance_uuid(
+                cell, server_id
+            )
         )
+        task_state = None
+        if attached and conf.CONF.diskplacer_scheduler.moves:
+            task_state = _task_state(cell, server_id)
+    return ServerVolumes(attached, None, task_state)
 
 
-def _host(connection_info: str | None) -> str | None:
-    if not connection_info:
+def _task_state(cell: typing.Any, server_id: str) -> str | None:
+    """Return what Nova is doing with a server; no request spec tells it."""
+    try:
+        # the context's project need not be the server's
+        server = objects.Instance.get_by_uuid(
+            cell.elevated(), server_id, expected_attrs=[]
+        )
+    except exception.InstanceNotFound:
         return None
-    data = json.loads(connection_info).get('data') or {}
-    vdisk = data.get('vdisk')
-    return vdisk.get('host') if isinstance(vdisk, dict) else None
+    task_state: str | None = server.task_state
+    return task_state
+
+
+def _connection(connection_info: str | None) -> dict[str, typing.Any]:
+    """Return what the Cinder driver says of a volume in its connection."""
+    if not connection_info:
+        return {'host': None}
+    connection = json.loads(connection_info)
+    vdisk = (connection.get('data') or {}).get('vdisk')
+    if not isinstance(vdisk, dict):
+        return {'host': None}
+    disk = vdisk.get('disk')
+    return {
+        'host': vdisk.get('host'),
+        'is_file': connection.get('driver_volume_type') == _FILE,
+        'is_striped': location.Location.parse(disk).is_striped,
+        'moving_from': vdisk.get(constants.MOVING_FROM),
+    }

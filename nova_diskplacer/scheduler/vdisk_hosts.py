@@ -10,62 +10,101 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The hosts that have the bound vdisks of a server."""
+"""The hosts that have the bound vdisks of a server, and where it may go.
+
+A server stays with its vdisks if its host is among those that Nova offers and
+has room for it. It goes elsewhere if ``[diskplacer_scheduler] moves`` allows
+it and all of its vdisks can follow; see ``server_moves``.
+"""
 
 import collections.abc
 import typing
 
 from oslo_log import log as logging
 
+from nova_diskplacer import conf
+from nova_diskplacer import flavor
+from nova_diskplacer.scheduler import server_moves
 from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
 from nova_diskplacer.scheduler.plan import BoundVDisk
 from nova_diskplacer.scheduler.server_volumes import AttachedVolume
+from nova_diskplacer.scheduler.server_volumes import ServerVolumes
 
 LOG = logging.getLogger(__name__)
 
 Hosts = list[typing.Any]
 
 
+class Found(typing.NamedTuple):
+    """The hosts where a server may be.
+
+    ``home`` are the hosts that have all of its bound vdisks, and ``vdisks``
+    are these; all hosts if no volume of the server is bound. ``elsewhere`` are
+    the other hosts that it may go to, without vdisks there. ``pinned`` is why
+    there are none, in words that follow "as", '' if that is not known.
+    """
+
+    home: Hosts
+    vdisks: collections.abc.Sequence[BoundVDisk] = ()
+    elsewhere: collections.abc.Sequence[typing.Any] = ()
+    pinned: str = ''
+
+
 def find(
     server_id: str,
-    volumes: collections.abc.Sequence[AttachedVolume],
+    volumes: ServerVolumes,
+    request: flavor.VDiskRequest | None,
     hosts: Hosts,
     cache: HostDiskCache,
-) -> tuple[Hosts, list[BoundVDisk]]:
-    """Return the hosts that have all bound vdisks of a server, and these.
+) -> Found:
+    """Return where a server may be.
 
-    All hosts are returned if no volume of the server is bound.
+    :param request: the vdisks that its flavor asks for, None for none.
+    :param hosts: those that Nova offers.
     """
-    names, vdisks = _locate(volumes, hosts, cache)
+    copies: dict[str, list[BoundVDisk]] = {}
+    for vdisk in cache.bound_vdisks(v.volume_id for v in volumes.attached):
+        copies.setdefault(vdisk.volume_id, []).append(vdisk)
+    names, vdisks = _locate(volumes.attached, copies, hosts, cache)
     reporting: dict[str, set[str]] = {}
     for vdisk in vdisks:
         reporting.setdefault(vdisk.volume_id, set()).add(vdisk.provider)
     if not reporting and not names:
-        return hosts, []
+        return Found(hosts)
     # a host that has them all reports each of them
     providers = set.intersection(*reporting.values()) if reporting else None
-    allowed = [
-        host
-        for host in hosts
-        if names <= {host.host}
-        and (providers is None or host.uuid in providers)
-    ]
-    if len(allowed) < len(hosts):
-        LOG.info(
-            'Server %s has vdisks on the disks of host %s and can be on no '
-            'other host: %d of %d hosts rejected. Volumes: %s',
-            server_id,
-            ', '.join(sorted({vdisk.host for vdisk in vdisks} | names)),
-            len(hosts) - len(allowed),
-            len(hosts),
-            ', '.join(volume.volume_id for volume in volumes),
+    home: Hosts = []
+    others: Hosts = []
+    for host in hosts:
+        is_home = names <= {host.host} and (
+            providers is None or host.uuid in providers
         )
-    uuids = {host.uuid for host in allowed}
-    return allowed, [vdisk for vdisk in vdisks if vdisk.provider in uuids]
+        (home if is_home else others).append(host)
+    uuids = {host.uuid for host in home}
+    at_home = [vdisk for vdisk in vdisks if vdisk.provider in uuids]
+    if not others:
+        return Found(home, at_home)
+    pinned = ''
+    if conf.CONF.diskplacer_scheduler.moves:
+        pinned = server_moves.why_pinned(volumes, copies, request)
+        if not pinned:
+            return Found(home, at_home, others)
+    LOG.info(
+        'Server %s has vdisks on the disks of host %s and can be on no '
+        'other host%s: %d of %d hosts rejected. Volumes: %s',
+        server_id,
+        ', '.join(sorted({vdisk.host for vdisk in vdisks} | names)),
+        f', as {pinned}' if pinned else '',
+        len(others),
+        len(hosts),
+        ', '.join(volume.volume_id for volume in volumes.attached),
+    )
+    return Found(home, at_home, pinned=pinned)
 
 
 def _locate(
     volumes: collections.abc.Sequence[AttachedVolume],
+    reported: server_moves.Copies,
     hosts: Hosts,
     cache: HostDiskCache,
 ) -> tuple[set[str], list[BoundVDisk]]:
@@ -73,17 +112,20 @@ def _locate(
 
     Two hosts report a volume that Cinder has moved until it has deleted the
     vdisk on the former one. The volume's connection tells which is right.
-    Without a connection it may be either. A connection to a host that does not
-    report the volume counts more than the report of another one, unless no
-    host has that name: Cinder may have a name of its own for the host.
+    Without a connection it may be either. It may be either too for a volume
+    that has not settled: its server may stay, or go back to the data. A
+    connection to a host that does not report the volume counts more than the
+    report of another one, unless no host has that name: Cinder may have a name
+    of its own for the host.
     """
-    reported: dict[str, list[BoundVDisk]] = {}
-    for vdisk in cache.bound_vdisks(volume.volume_id for volume in volumes):
-        reported.setdefault(vdisk.volume_id, []).append(vdisk)
     names, vdisks = set(), []
-    for volume_id, name, *_ in volumes:
-        copies = reported.get(volume_id, [])
-        connected = [vdisk for vdisk in copies if vdisk.host == name]
+    for volume in volumes:
+        name, copies = volume.host, reported.get(volume.volume_id, ())
+        connected = [
+            vdisk
+            for vdisk in copies
+            if vdisk.host in (name, volume.moving_from)
+        ]
         if connected:
             vdisks += connected
         elif name and (

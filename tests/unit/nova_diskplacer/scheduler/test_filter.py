@@ -62,6 +62,7 @@ class FilterTestCase(unittest.TestCase):
         self.cache = fakes.make_cache(clock=self.clock)
         self.attached = []
         self.at_boot = None
+        self.task_state = None
         self.read = []
         self.room = {}
         self.looks = []
@@ -87,7 +88,9 @@ class FilterTestCase(unittest.TestCase):
 
     def _read_volumes(self, context, server_id):
         self.read.append(server_id)
-        return server_volumes.ServerVolumes(self.attached, self.at_boot)
+        return server_volumes.ServerVolumes(
+            self.attached, self.at_boot, self.task_state
+        )
 
     def _with_room(self, request):
         self.looks.append('everywhere')
