@@ -47,6 +47,7 @@ from diskplacer_measure.sweep import plan
 from diskplacer_measure.sweep.measure import outcome
 from diskplacer_measure.sweep.measure import workload
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 from tools.testbed import bed
 from tools.testbed import commands
 from tools.testbed import machine
@@ -116,7 +117,7 @@ def show_loads(results: list[cells.Result]) -> _report.Figures:
 
 def show_profiles(
     mbps: Values,
-    profiles: collections.abc.Mapping[str, catalogue.Profile],
+    profiles: collections.abc.Mapping[str, definitions.Profile],
     media: collections.abc.Iterable[str],
 ) -> tuple[_report.Figures, list[_report.Goal]]:
     """Print whether profiles prefer what was best."""
@@ -128,7 +129,7 @@ def show_profiles(
     ):
         its = arm_comparison.WORKLOADS.get(name)
         loads = its.of(mbps) if its else []
-        queue = profile.queue.get(medium, catalogue.Queue())
+        queue = profile.queue.get(medium, definitions.Queue())
         arm = arm_comparison.preferred(queue.schedulers, arms)
         if not loads or not arm or len(arms) < 2:
             silent.append(f'{name} ({medium})')

@@ -45,11 +45,13 @@ from nova_diskplacer.cmd import profile as profile_command
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.host import files
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
+from nova_diskplacer.profiles import profile_files
 
 # Characters of a line.
 _WIDTH = 79
 
-_Changed = tuple[catalogue.Profile, list[profile_changes.Change]]
+_Changed = tuple[definitions.Profile, list[profile_changes.Change]]
 
 
 def register(commands: typing.Any) -> None:
@@ -238,17 +240,17 @@ def _check_optimum(
             )
 
 
-def _write(directory: str, profile: catalogue.Profile) -> None:
+def _write(directory: str, profile: definitions.Profile) -> None:
     """Write a profile into a directory, if it can be read from there.
 
     :raises DiskPlacerError: the directory cannot be written.
     """
     path = os.path.join(directory, f'{profile.name}.yaml')
-    text = catalogue.dump(profile)
+    text = profile_files.dump(profile)
     with tempfile.TemporaryDirectory() as name:
         trial = pathlib.Path(name, 'profile.yaml')
         trial.write_text(text, encoding='utf-8')
-        catalogue.read(trial)
+        profile_files.read(trial)
     with files.disk_errors(path):
         files.replace(path, text, durable=True)
 

@@ -23,7 +23,7 @@ import typing
 from diskplacer_measure.sweep import arm_comparison
 from diskplacer_measure.sweep import choose
 from diskplacer_measure.sweep import results
-from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,19 +50,19 @@ class _Comparison:
 
 
 def changed(
-    profile: catalogue.Profile,
+    profile: definitions.Profile,
     choice: choose.Choice,
     header: results.Header,
-) -> tuple[catalogue.Profile, list[Change]]:
+) -> tuple[definitions.Profile, list[Change]]:
     """Return the profile with the best settings, and the changes."""
     if not choice.claims_optimum:
         return profile, []
-    before = catalogue.settings(profile)
+    before = definitions.settings(profile)
     sources: dict[str, str] = {}
     for apply in (_shape, _schedulers, _guest, _cache_mode):
         profile, cited = apply(profile, choice, header)
         sources |= cited
-    after = catalogue.settings(profile)
+    after = definitions.settings(profile)
     changes = [
         Change(path, before.get(path), after[path], source)
         for path, source in sources.items()
@@ -75,7 +75,7 @@ def changed(
     return profile, changes
 
 
-_Applied = tuple[catalogue.Profile, dict[str, str]]
+_Applied = tuple[definitions.Profile, dict[str, str]]
 
 
 def _compare_values(
@@ -121,7 +121,7 @@ def _compare_values(
 
 
 def _shape(
-    profile: catalogue.Profile, choice: choose.Choice, header: results.Header
+    profile: definitions.Profile, choice: choose.Choice, header: results.Header
 ) -> _Applied:
     """Recommend vCPUs and memory, and do not warn against them."""
     limits = {'vcpus': profile.shape.vcpus, 'ram_gb': profile.shape.ram_gb}
@@ -167,14 +167,14 @@ def _figure(value: int, unit: int) -> float:
 
 
 def _schedulers(
-    profile: catalogue.Profile, choice: choose.Choice, header: results.Header
+    profile: definitions.Profile, choice: choose.Choice, header: results.Header
 ) -> _Applied:
     """Prefer a scheduler of the host that is not excluded."""
     values = _compare_values(choice, 'host_scheduler', header)
     if values is None:
         return profile, {}
     medium = header.disk.medium
-    queue = profile.queue.get(medium, catalogue.Queue())
+    queue = profile.queue.get(medium, definitions.Queue())
     first = arm_comparison.preferred(
         queue.schedulers, (*values.chosen, *values.excluded)
     )
@@ -189,7 +189,7 @@ def _schedulers(
 
 
 def _guest(
-    profile: catalogue.Profile, choice: choose.Choice, header: results.Header
+    profile: definitions.Profile, choice: choose.Choice, header: results.Header
 ) -> _Applied:
     """Advise a scheduler and a read-ahead in servers."""
     new: dict[str, typing.Any] = {}
@@ -207,7 +207,7 @@ def _guest(
 
 
 def _cache_mode(
-    profile: catalogue.Profile, choice: choose.Choice, header: results.Header
+    profile: definitions.Profile, choice: choose.Choice, header: results.Header
 ) -> _Applied:
     values = _compare_values(choice, 'cache_mode', header)
     if values is None or profile.cache_mode in values.chosen:

@@ -29,6 +29,8 @@ from sphinx.util import nodes as sphinx_nodes
 
 from nova_diskplacer.client import flavors as command
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
+from nova_diskplacer.profiles import profile_files
 
 # The tables of a profile's page, by the beginnings of their settings' paths.
 _TABLES = {
@@ -62,7 +64,7 @@ def list_lines() -> list[str]:
     return [*text, '', '.. toctree::', '   :hidden:', '', *names, '']
 
 
-def _vdisks(specs: catalogue.Specs) -> str:
+def _vdisks(specs: definitions.Specs) -> str:
     keys = ('vdisks', 'vdisk_gb', 'mapping')
     number, size, mapping = (specs.get(f'diskplacer:{key}') for key in keys)
     if number is None:
@@ -84,7 +86,7 @@ def profile_lines(name: str) -> list[str]:
         f'   $ diskplacer-manage profile apply {name} FLAVOR',
         '',
     ]
-    settings = catalogue.settings(profile)
+    settings = definitions.settings(profile)
     for title, prefixes in _TABLES.items():
         of_table = {
             path: value
@@ -98,7 +100,7 @@ def profile_lines(name: str) -> list[str]:
 
 
 def _table(
-    settings: dict[str, typing.Any], sources: catalogue.Specs
+    settings: dict[str, typing.Any], sources: definitions.Specs
 ) -> list[str]:
     text = [
         '.. list-table::',
@@ -128,7 +130,7 @@ def paper_lines() -> list[str]:
 
 def schema_lines() -> list[str]:
     """Return what a profile's file may hold, as reStructuredText."""
-    schema = yaml.safe_load(catalogue.SCHEMA.read_text())
+    schema = yaml.safe_load(profile_files.SCHEMA.read_text())
     return _properties('', schema, schema['$defs'], {})
 
 
@@ -190,7 +192,7 @@ class Generated(docutils.SphinxDirective):
         )
         node = nodes.section(document=self.state.document)
         sphinx_nodes.nested_parse_with_titles(self.state, source, node)
-        for path in catalogue.SCHEMA.parent.iterdir():
+        for path in profile_files.SCHEMA.parent.iterdir():
             self.env.note_dependency(str(path))
         return node.children
 

@@ -26,7 +26,7 @@ from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import cpus
 from nova_diskplacer.host import libvirt_servers
-from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 #: XML namespace of the metadata of servers that the agent has pinned.
 NAMESPACE = 'urn:nova-diskplacer:affinity'
@@ -81,7 +81,7 @@ class Decision:
 
 def requests_numa_node(
     server: libvirt_servers.Server,
-    profiles: collections.abc.Mapping[str, catalogue.Profile],
+    profiles: collections.abc.Mapping[str, definitions.Profile],
 ) -> bool:
     """Return whether the flavor or its profile requests the disks' node."""
     specs = server.extra_specs

@@ -30,7 +30,7 @@ import collections.abc
 from typing import Any
 
 from nova_diskplacer.host import block_queue
-from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 _TOGETHER = ('schedulers', block_queue.REQUESTS, block_queue.WBT)
 
@@ -45,8 +45,8 @@ _MAX_DEPTH = 128
 
 
 def merge_profiles(
-    profiles: collections.abc.Iterable[catalogue.Profile], medium: str
-) -> catalogue.Queue:
+    profiles: collections.abc.Iterable[definitions.Profile], medium: str
+) -> definitions.Queue:
     """Return the queue settings that profiles state for a medium."""
     ranked = sorted(
         profiles, key=lambda profile: (-profile.priority, profile.name)
@@ -61,11 +61,11 @@ def merge_profiles(
             if any(value not in (None, ()) for value in values.values()):
                 settings |= values
                 break
-    return catalogue.Queue(**settings)
+    return definitions.Queue(**settings)
 
 
 def target_settings(
-    queue: catalogue.Queue,
+    queue: definitions.Queue,
     originals: block_queue.Values,
     schedulers: collections.abc.Container[str],
     depth: int | None,

@@ -31,6 +31,7 @@ from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 LOG = logging.getLogger(__name__)
 
@@ -125,7 +126,7 @@ class QueueTuner:
             return
         profiles = self._profiles_of(servers)
         target = queue_policy.merge_profiles(profiles, disk.medium)
-        if target == catalogue.Queue():
+        if target == definitions.Queue():
             self._saved.restore(disk.uuid)
         else:
             names = ', '.join(profile.name for profile in profiles)
@@ -133,7 +134,7 @@ class QueueTuner:
 
     def _profiles_of(
         self, servers: list[libvirt_servers.Server]
-    ) -> list[catalogue.Profile]:
+    ) -> list[definitions.Profile]:
         of_disk = {}
         for server in servers:
             name = server.extra_specs.get(PROFILE)
@@ -153,7 +154,7 @@ class QueueTuner:
         return [of_disk[name] for name in sorted(of_disk)]
 
     def _tune(
-        self, disk: discover.Disk, target: catalogue.Queue, reason: str
+        self, disk: discover.Disk, target: definitions.Queue, reason: str
     ) -> None:
         try:
             device = block_queue.exclusive_device(disk.device)
@@ -186,7 +187,7 @@ class QueueTuner:
         return self._change(queue, saved.values, 'the original value')
 
     def _load_modules(
-        self, queue: block_queue.Queue, target: catalogue.Queue
+        self, queue: block_queue.Queue, target: definitions.Queue
     ) -> block_queue.Queue:
         """Try each scheduler that may be a module once.
 

@@ -40,6 +40,7 @@ from nova_diskplacer.disks.location import Location
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.profiles import advice
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 # Nova names a volume that it creates for a server so.
 _BLANK = '-blank-vol'
@@ -258,7 +259,7 @@ def _extra_specs(nova_flavor: _Flavor) -> dict[str, str]:
 
 def apply_profile(
     chosen: collections.abc.Iterable[NamedFlavor],
-    profile: catalogue.Profile,
+    profile: definitions.Profile,
     profiles: catalogue.Catalogue,
     volume_type: str | None,
     write: collections.abc.Callable[[str, flavors.Change], None] | None,

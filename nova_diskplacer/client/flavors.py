@@ -22,6 +22,7 @@ from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.profiles import advice
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 _Named = typing.TypeVar('_Named')
 
@@ -74,7 +75,7 @@ class Change:
 
 def change(
     before: advice.Flavor,
-    profile: catalogue.Profile,
+    profile: definitions.Profile,
     profiles: catalogue.Catalogue,
     volume_type: str | None,
 ) -> Change:
@@ -266,11 +267,11 @@ def profile_table(profiles: catalogue.Catalogue) -> Table:
     ]
 
 
-def settings_table(profile: catalogue.Profile) -> Table:
+def settings_table(profile: definitions.Profile) -> Table:
     """Return the settings of a profile and their sources."""
     return ('Setting', 'Value', 'Rests on'), [
         (path, text(path, value), profile.sources.get(path, ''))
-        for path, value in catalogue.settings(profile).items()
+        for path, value in definitions.settings(profile).items()
     ]
 
 

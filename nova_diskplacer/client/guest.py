@@ -23,6 +23,7 @@ from nova_diskplacer.client import flavors
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import frameworks
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 FORMATS = {'user-data': config.user_data, 'script': config.script}
 
@@ -129,12 +130,12 @@ def generate(
 
 def _text(
     args: argparse.Namespace,
-    specs: catalogue.Specs,
+    specs: definitions.Specs,
     profiles: catalogue.Catalogue,
     **vdisks: typing.Any,
 ) -> str:
     name = specs.get(flavor.NAMESPACE + flavor.PROFILE)
-    advice = profiles.find(name).guest if name else catalogue.Guest()
+    advice = profiles.find(name).guest if name else definitions.Guest()
     if args.filesystem:
         advice = dataclasses.replace(advice, filesystem=args.filesystem)
     settings = config.settings(

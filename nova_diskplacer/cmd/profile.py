@@ -27,6 +27,7 @@ from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.profiles import advice
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 _VOLUME_TYPE = flavor.NAMESPACE + flavor.VOLUME_TYPE
 
@@ -168,7 +169,7 @@ def _apply(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 def apply(
     connection: typing.Any,
     chosen: collections.abc.Iterable[client_cloud.NamedFlavor],
-    profile: catalogue.Profile,
+    profile: definitions.Profile,
     profiles: catalogue.Catalogue,
     volume_type: str | None,
     yes: bool,

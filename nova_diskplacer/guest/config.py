@@ -36,7 +36,7 @@ import yaml
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
 from nova_diskplacer.guest import frameworks
-from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 GIB = 1 << 30
 
@@ -72,7 +72,7 @@ LAUNCHER = (
     'sed -n \'1s/^#! *//p\' "$(command -v cloud-init)") "$@"'
 )
 
-_NO_ADVICE = catalogue.Guest()
+_NO_ADVICE = definitions.Guest()
 
 _PATH = re.compile(r'(/[A-Za-z0-9_+][A-Za-z0-9._+-]*)+')
 _OWNER = re.compile(r'[A-Za-z_][A-Za-z0-9._-]*(:[A-Za-z_][A-Za-z0-9._-]*)?')
@@ -85,7 +85,7 @@ def settings(
     volumes: tuple[str, ...] | None = None,
     count: int = 0,
     gib: int = 0,
-    advice: catalogue.Guest = _NO_ADVICE,
+    advice: definitions.Guest = _NO_ADVICE,
     layout: str = SEPARATE,
     mount_root: str = MOUNT_ROOT,
     conf_dir: str | None = None,
@@ -136,7 +136,7 @@ def _serials(volumes: collections.abc.Iterable[str]) -> list[str]:
     return sorted(volume[:SERIAL_LENGTH] for volume in volumes)
 
 
-def _queue(advice: catalogue.Guest) -> dict[str, str | int]:
+def _queue(advice: definitions.Guest) -> dict[str, str | int]:
     """Return the values of files in ``/sys/block/*/queue``."""
     files = {
         'scheduler': advice.scheduler,

@@ -27,7 +27,7 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.monitor import types
-from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 LOG = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def lowest_class(conf: cfg.ConfigOpts) -> int:
 def consumer_policies(
     consumers: collections.abc.Iterable[types.Consumer],
     conf: cfg.ConfigOpts,
-    profiles: collections.abc.Mapping[str, catalogue.Profile],
+    profiles: collections.abc.Mapping[str, definitions.Profile],
 ) -> dict[str, ConsumerPolicy]:
     """Return the policy of each consumer, by its key.
 
@@ -133,7 +133,7 @@ def class_at(percent: int, classes: int) -> int:
 def _requested_range(
     consumer: types.Consumer,
     tiers: collections.abc.Mapping[str, ClassRange],
-    profiles: collections.abc.Mapping[str, catalogue.Profile],
+    profiles: collections.abc.Mapping[str, definitions.Profile],
 ) -> ClassRange:
     """Return the range that the flavor requests, by tier or else profile."""
     specs = dict(consumer.extra_specs)

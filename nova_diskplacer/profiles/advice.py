@@ -18,7 +18,7 @@ import typing
 
 from nova_diskplacer import flavor
 from nova_diskplacer.placement import traits
-from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 PROFILE = flavor.NAMESPACE + flavor.PROFILE
 _NUMA = flavor.NAMESPACE + 'numa'
@@ -39,7 +39,7 @@ _UNITS = {
 # Without it, Placement may return too many hosts without disks.
 _REQUIRED = {f'trait:{traits.HOST}': 'required'}
 
-Profiles = collections.abc.Mapping[str, catalogue.Profile]
+Profiles = collections.abc.Mapping[str, definitions.Profile]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Flavor:
     name: str
     vcpus: int
     ram_mb: int
-    extra_specs: catalogue.Specs
+    extra_specs: definitions.Specs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Finding:
 
 
 def specs_with_profile(
-    profile: catalogue.Profile,
-    specs: catalogue.Specs,
+    profile: definitions.Profile,
+    specs: definitions.Specs,
     profiles: Profiles,
     volume_type: str | None = None,
 ) -> dict[str, str]:
@@ -93,14 +93,14 @@ def specs_with_profile(
     return {**after, PROFILE: profile.name}
 
 
-def _written(profile: catalogue.Profile) -> dict[str, str]:
+def _written(profile: definitions.Profile) -> dict[str, str]:
     """Return the extra specs of a profile that are written to flavors."""
     shown = {key: profile.specs[key] for key in _FREE & profile.specs.keys()}
     return {**shown, **profile.hw}
 
 
 def effective_specs(
-    specs: catalogue.Specs, profiles: Profiles
+    specs: definitions.Specs, profiles: Profiles
 ) -> dict[str, str]:
     """Return a flavor's extra specs with its profile's defaults filled in."""
     profile = profiles.get(specs.get(PROFILE, ''))
@@ -109,7 +109,7 @@ def effective_specs(
     return {**profile.specs, **specs, PROFILE: profile.name}
 
 
-def profile_specs(profile: catalogue.Profile) -> dict[str, str]:
+def profile_specs(profile: definitions.Profile) -> dict[str, str]:
     """Return the extra specs of a flavor with all settings of a profile."""
     return {PROFILE: profile.name, **profile.specs, **profile.hw, **_REQUIRED}
 
@@ -149,7 +149,7 @@ def check(flavor_: Flavor, profiles: Profiles) -> list[Finding]:
 
 
 def _overridden(
-    profile: catalogue.Profile, specs: catalogue.Specs
+    profile: definitions.Profile, specs: definitions.Specs
 ) -> collections.abc.Iterator[tuple[str, str]]:
     for path, wishes in (('specs', profile.specs), ('hw', profile.hw)):
         for key, wish in wishes.items():
@@ -162,10 +162,10 @@ def _overridden(
 
 
 def _shape_violations(
-    shape: catalogue.Shape, figures: dict[str, float]
+    shape: definitions.Shape, figures: dict[str, float]
 ) -> collections.abc.Iterator[tuple[str, str]]:
     for name, figure in figures.items():
-        limits: catalogue.Limits = getattr(shape, name)
+        limits: definitions.Limits = getattr(shape, name)
         low, high = limits.recommended or (figure, figure)
         if limits.minimum is not None and figure < limits.minimum:
             broken, advice = 'minimum', f'{limits.minimum:g} or more advised'

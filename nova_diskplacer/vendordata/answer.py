@@ -16,10 +16,11 @@ from nova_diskplacer import flavor
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import vendor_data
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 
 def for_flavor(
-    extra_specs: catalogue.Specs, profiles: catalogue.Catalogue
+    extra_specs: definitions.Specs, profiles: catalogue.Catalogue
 ) -> str:
     """Return the vendor data of servers of a flavor, empty for none.
 
@@ -35,7 +36,7 @@ def for_flavor(
     advice = (
         profiles[request.profile].guest
         if request.profile
-        else catalogue.Guest()
+        else definitions.Guest()
     )
     return vendor_data.vendor_data(
         config.settings(

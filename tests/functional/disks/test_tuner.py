@@ -30,6 +30,7 @@ from nova_diskplacer.disks import prepare
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 from tests import loops
 from tests import shell
 
@@ -207,7 +208,7 @@ class TunerTest(testtools.TestCase):
         own = block_queue.read(os.path.basename(device))
         for name, profile in catalogue.load().items():
             self.apply([disk], self.server(disk, name))
-            wanted = profile.queue.get(disk.medium, catalogue.Queue())
+            wanted = profile.queue.get(disk.medium, definitions.Queue())
             target = queue_policy.target_settings(
                 wanted, before, own.schedulers, own.depth
             )

@@ -25,7 +25,7 @@ import yaml
 
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import frameworks
-from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 CLOUD_INIT = shutil.which('cloud-init')
 
@@ -63,7 +63,7 @@ class SchemaTest(testtools.TestCase):
             self.assert_valid(
                 framework,
                 volumes=volumes,
-                advice=catalogue.Guest(
+                advice=definitions.Guest(
                     'ext4', ('inode64', 'data=ordered'), 'none', 4096
                 ),
                 mount_root='/srv/vdisks',

@@ -31,7 +31,7 @@ from nova_diskplacer.guest import config
 from nova_diskplacer.guest import stripe
 from nova_diskplacer.guest import system
 from nova_diskplacer.guest import vendor_data
-from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 from tests.testbed import guest
 from tests.testbed import udev
 
@@ -383,7 +383,7 @@ class ScriptTestCase(GuestTestCase):
         for framework in ('spark', 'kafka', 'cassandra'):
             wanted = self.settings(
                 framework,
-                advice=catalogue.Guest('ext4'),
+                advice=definitions.Guest('ext4'),
                 owner='root:root',
             )
             self.execute(wanted)
@@ -430,7 +430,7 @@ class ScriptTestCase(GuestTestCase):
         status, said = self.execute(
             self.settings(
                 'hadoop',
-                advice=catalogue.Guest(scheduler='none', read_ahead_kb=512),
+                advice=definitions.Guest(scheduler='none', read_ahead_kb=512),
                 owner='absent',
             ),
             check=False,

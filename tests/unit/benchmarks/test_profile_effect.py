@@ -18,7 +18,7 @@ import testtools
 import profile_effect
 from diskplacer_measure.sweep import plan
 from diskplacer_measure.sweep.measure import outcome
-from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 from tests.unit.diskplacer_measure.sweep import example
 from tools.testbed import commands
 
@@ -27,12 +27,12 @@ WRITE = {'operation': 'write', 'jobs': 16}
 
 
 def profile(name, **queues):
-    return catalogue.Profile(
+    return definitions.Profile(
         name=name,
         title='',
         description='',
         queue={
-            medium: catalogue.Queue(schedulers=schedulers)
+            medium: definitions.Queue(schedulers=schedulers)
             for medium, schedulers in queues.items()
         },
     )

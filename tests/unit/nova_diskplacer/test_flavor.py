@@ -20,6 +20,7 @@ from nova.exception import ValidationError
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 
 class Refusals(unittest.TestCase):
@@ -229,7 +230,7 @@ class ProfileTest(Refusals):
 
     profiles = catalogue.Catalogue(
         [
-            catalogue.Profile(
+            definitions.Profile(
                 'scan',
                 'Scans',
                 'Reads everything.',
@@ -242,7 +243,7 @@ class ProfileTest(Refusals):
                 },
                 cache_mode='none',
             ),
-            catalogue.Profile('idle', 'Nothing', 'Does nothing.'),
+            definitions.Profile('idle', 'Nothing', 'Does nothing.'),
         ]
     )
 

@@ -19,6 +19,7 @@ import testtools
 from diskplacer_measure.sweep import choose
 from diskplacer_measure.sweep import profile_changes
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import profile_files
 from tests.unit.diskplacer_measure.sweep import example
 
 SOURCE = (
@@ -214,5 +215,5 @@ class OverlayTest(testtools.TestCase):
         path = pathlib.Path(
             self.useFixture(fixtures.TempDir()).join('profile.yaml')
         )
-        path.write_text(catalogue.dump(profile))
-        self.assertEqual(profile, catalogue.read(path))
+        path.write_text(profile_files.dump(profile))
+        self.assertEqual(profile, profile_files.read(path))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oslotest import base
 
 from nova_diskplacer.agent import queue_policy
-from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 SCHEDULERS = ('none', 'mq-deadline', 'kyber', 'bfq')
 TOGETHER = ('schedulers', 'nr_requests', 'wbt_lat_usec')
@@ -32,21 +32,21 @@ ORIGINALS = {
 
 
 def make_profile(name, priority=0, medium='hdd', **queue):
-    return catalogue.Profile(
-        name, name, name, queue={medium: catalogue.Queue(**queue)},
+    return definitions.Profile(
+        name, name, name, queue={medium: definitions.Queue(**queue)},
         priority=priority,
     )  # fmt: skip
 
 
 numbers = st.none() | st.integers(0, 9)
 queues = st.builds(
-    catalogue.Queue,
+    definitions.Queue,
     schedulers=st.lists(st.sampled_from(SCHEDULERS), unique=True).map(tuple),
     **dict.fromkeys(TOGETHER[1:] + ALONE, numbers),
 )
 profiles = st.lists(
     st.builds(
-        catalogue.Profile,
+        definitions.Profile,
         name=st.sampled_from('abcdefgh'),
         title=st.just(''),
         description=st.just(''),
@@ -65,11 +65,11 @@ def rank(profile):
 class MergeTest(base.BaseTestCase):
     def test_nobody_wants_anything(self):
         self.assertEqual(
-            catalogue.Queue(), queue_policy.merge_profiles([], 'hdd')
+            definitions.Queue(), queue_policy.merge_profiles([], 'hdd')
         )
-        neutral = catalogue.Profile('neutral', '', '')
+        neutral = definitions.Profile('neutral', '', '')
         self.assertEqual(
-            catalogue.Queue(), queue_policy.merge_profiles([neutral], 'hdd')
+            definitions.Queue(), queue_policy.merge_profiles([neutral], 'hdd')
         )
 
     def test_priority_then_name(self):
@@ -89,7 +89,9 @@ class MergeTest(base.BaseTestCase):
         )  # fmt: skip
         self.assertEqual(
             # a depth that was meant for another scheduler is not taken
-            catalogue.Queue(schedulers=('bfq',), read_ahead_kb=4, nomerges=0),
+            definitions.Queue(
+                schedulers=('bfq',), read_ahead_kb=4, nomerges=0
+            ),
             queue_policy.merge_profiles([second, first], 'hdd'),
         )
 
@@ -97,14 +99,14 @@ class MergeTest(base.BaseTestCase):
         first = make_profile('a', 2, nr_requests=9)
         second = make_profile('b', 1, schedulers=('bfq',), wbt_lat_usec=0)
         self.assertEqual(
-            catalogue.Queue(nr_requests=9),
+            definitions.Queue(nr_requests=9),
             queue_policy.merge_profiles([first, second], 'hdd'),
         )
 
     def test_what_is_said_of_another_medium(self):
         profile = make_profile('a', medium='ssd', nomerges=1)
         self.assertEqual(
-            catalogue.Queue(), queue_policy.merge_profiles([profile], 'hdd')
+            definitions.Queue(), queue_policy.merge_profiles([profile], 'hdd')
         )
 
     @hypothesis.given(profiles, st.randoms(use_true_random=False))
@@ -168,10 +170,10 @@ class TargetTest(base.BaseTestCase):
         }
 
     def test_nothing(self):
-        self.assertEqual({}, self.target(catalogue.Queue()))
+        self.assertEqual({}, self.target(definitions.Queue()))
 
     def test_the_first_scheduler_that_there_is(self):
-        wanted = catalogue.Queue(('bfq', 'kyber', 'mq-deadline'))
+        wanted = definitions.Queue(('bfq', 'kyber', 'mq-deadline'))
         some = ('none', 'kyber', 'mq-deadline')
         self.assertEqual(
             {'scheduler': 'kyber'}, self.target(wanted, schedulers=some)
@@ -182,37 +184,37 @@ class TargetTest(base.BaseTestCase):
         self.assertEqual(
             {'nr_requests': '64', 'read_ahead_kb': '0', 'nomerges': '2'},
             self.target(
-                catalogue.Queue(nr_requests=64, read_ahead_kb=0, nomerges=2)
+                definitions.Queue(nr_requests=64, read_ahead_kb=0, nomerges=2)
             ),
         )
 
     def test_bfq_throttles_by_itself(self):
-        bfq = catalogue.Queue(('bfq',))
+        bfq = definitions.Queue(('bfq',))
         self.assertEqual(
             {'scheduler': 'bfq', 'wbt_lat_usec': '0'}, self.target(bfq)
         )
-        told = catalogue.Queue(('bfq',), wbt_lat_usec=9)
+        told = definitions.Queue(('bfq',), wbt_lat_usec=9)
         self.assertEqual('9', self.target(told)['wbt_lat_usec'])
         # unless it did not before
         before = {**ORIGINALS, 'scheduler': 'bfq'}
         self.assertEqual({}, self.target(bfq, before))
 
     def test_the_depth_that_comes_with_a_scheduler(self):
-        bfq = catalogue.Queue(('bfq',))
+        bfq = definitions.Queue(('bfq',))
         for depth, expected in ((32, '64'), (128, '256'), (1023, '256')):
             changed = self.target(bfq, depth=depth)
             self.assertEqual(expected, changed.get('nr_requests'), depth)
-        told = catalogue.Queue(('bfq',), nr_requests=9)
+        told = definitions.Queue(('bfq',), nr_requests=9)
         self.assertEqual('9', self.target(told, depth=32)['nr_requests'])
         before = {**ORIGINALS, 'scheduler': 'bfq', 'nr_requests': '64'}
-        none = catalogue.Queue(('none',))
+        none = definitions.Queue(('none',))
         changed = self.target(none, before, depth=32)
         self.assertEqual('32', changed['nr_requests'])
         # it was that scheduler before, with that depth
         self.assertEqual({}, self.target(bfq, before, depth=16))
 
     def test_what_the_kernel_lacks(self):
-        wanted = catalogue.Queue(('bfq',), wbt_lat_usec=0, nomerges=1)
+        wanted = definitions.Queue(('bfq',), wbt_lat_usec=0, nomerges=1)
         self.assertEqual(
             {'nomerges': '1'}, self.target(wanted, {'nomerges': '0'})
         )

@@ -33,6 +33,7 @@ from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 from tests.fakes import disks as fake_disks
 
 UUID = '0a4c7a40-4cb2-4a5c-8f3e-6a4bd2b5d3f1'
@@ -47,14 +48,14 @@ DEFAULTS = {
     'rq_affinity': '1',
 }
 PROFILES = {
-    'deep': catalogue.Queue(('bfq',), nr_requests=512, read_ahead_kb=4096),
-    'plain': catalogue.Queue(('mq-deadline',), wbt_lat_usec=0),
-    'small': catalogue.Queue(max_sectors_kb=64, nomerges=2, rq_affinity=2),
-    'ahead': catalogue.Queue(read_ahead_kb=1022),
-    'nothing': catalogue.Queue(),
+    'deep': definitions.Queue(('bfq',), nr_requests=512, read_ahead_kb=4096),
+    'plain': definitions.Queue(('mq-deadline',), wbt_lat_usec=0),
+    'small': definitions.Queue(max_sectors_kb=64, nomerges=2, rq_affinity=2),
+    'ahead': definitions.Queue(read_ahead_kb=1022),
+    'nothing': definitions.Queue(),
     # more than the device itself has room for
-    'crowded': catalogue.Queue(('none',), nr_requests=1024),
-    'roomy': catalogue.Queue(('mq-deadline',), nr_requests=1024),
+    'crowded': definitions.Queue(('none',), nr_requests=1024),
+    'roomy': definitions.Queue(('mq-deadline',), nr_requests=1024),
 }
 
 
@@ -158,7 +159,7 @@ def make_server(profile, uuid=UUID, running=True):
 
 def make_profiles(directories=()):
     return catalogue.Catalogue(
-        catalogue.Profile(name, '', '', queue={'hdd': wanted}, priority=rank)
+        definitions.Profile(name, '', '', queue={'hdd': wanted}, priority=rank)
         for rank, (name, wanted) in enumerate(PROFILES.items())
     )
 
@@ -612,7 +613,7 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
         saved = saved_settings.SavedSettings(
             os.path.join(self.state, 'queues'), lambda saved: False
         ).uuids()
-        assert bool(saved) == (wanted != catalogue.Queue())
+        assert bool(saved) == (wanted != definitions.Queue())
         assert plain_queue.saved_settings_of(self.state).uuids() == []
 
 

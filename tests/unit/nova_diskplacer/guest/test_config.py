@@ -27,7 +27,7 @@ from oslotest import base
 from nova_diskplacer import exception
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import frameworks
-from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 FOUR = {'count': 4, 'gib': 100}
 VOLUME = '53d1f9d2-0c4e-4a52-9a4f-3f0f6f1f7a10'
@@ -61,7 +61,7 @@ class SettingsTest(base.BaseTestCase):
         self.refused("owner 'a:b:c'", 'USER or USER:GROUP', owner='a:b:c')
         self.refused(
             "mount option 'a b'",
-            advice=catalogue.Guest(mount_options=('a b',)),
+            advice=definitions.Guest(mount_options=('a b',)),
         )
         self.refused("volume '53'", 'UUID', volumes=('53',))
 
@@ -101,7 +101,7 @@ class SettingsTest(base.BaseTestCase):
     def test_mount_options(self):
         found = config.settings(
             'plain',
-            advice=catalogue.Guest(mount_options=('noatime', 'inode64')),
+            advice=definitions.Guest(mount_options=('noatime', 'inode64')),
         )
         self.assertEqual('noatime,nofail,inode64', found['options'])
 
@@ -159,7 +159,7 @@ class ScriptTest(base.BaseTestCase):
             wanted = config.settings(
                 framework,
                 volumes=None if volumes is None else tuple(volumes),
-                advice=catalogue.Guest(None, tuple(options), *queue),
+                advice=definitions.Guest(None, tuple(options), *queue),
                 mount_root=root,
                 conf_dir=conf_dir,
                 owner=owner,

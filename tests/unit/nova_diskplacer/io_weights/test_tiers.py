@@ -24,12 +24,13 @@ from nova_diskplacer import exception
 from nova_diskplacer.io_weights import tiers
 from nova_diskplacer.monitor import types
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 PROFILES = catalogue.Catalogue(
     [
-        catalogue.Profile('batch', 'b', 'b', ('background',), weight=10),
-        catalogue.Profile('plain', 'p', 'p'),
-        catalogue.Profile(
+        definitions.Profile('batch', 'b', 'b', ('background',), weight=10),
+        definitions.Profile('plain', 'p', 'p'),
+        definitions.Profile(
             'gilded', 'g', 'g', specs={'diskplacer:io_tier': 'gold'}
         ),
     ]

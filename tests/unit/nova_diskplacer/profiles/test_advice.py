@@ -17,8 +17,9 @@ from oslotest import base
 from nova_diskplacer import flavor
 from nova_diskplacer.profiles import advice
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
-PIN = catalogue.Profile(
+PIN = definitions.Profile(
     'pin',
     'Pinned',
     'Pins.',
@@ -30,10 +31,10 @@ PIN = catalogue.Profile(
         'diskplacer:numa': 'preferred',
     },
     hw={'hw:cpu_policy': 'dedicated', 'hw:numa_nodes': '1'},
-    shape=catalogue.Shape(
-        vcpus=catalogue.Limits(minimum=2, maximum=8, recommended=(4, 4)),
-        ram_gb=catalogue.Limits(minimum=2, measured=(3, 5)),
-        vdisks=catalogue.Limits(recommended=(2, 8)),
+    shape=definitions.Shape(
+        vcpus=definitions.Limits(minimum=2, maximum=8, recommended=(4, 4)),
+        ram_gb=definitions.Limits(minimum=2, measured=(3, 5)),
+        vdisks=definitions.Limits(recommended=(2, 8)),
     ),
     sources={
         'specs.diskplacer:mapping': 'P2 §2',
@@ -42,7 +43,7 @@ PIN = catalogue.Profile(
         'shape.vcpus.maximum': 'P3 Results',
     },
 )
-SHARE = catalogue.Profile(
+SHARE = definitions.Profile(
     'share', 'Shared', 'Shares.', hw={'hw:numa_nodes': '1'}
 )
 PROFILES = catalogue.Catalogue([PIN, SHARE])

@@ -27,6 +27,8 @@ from oslotest import base
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
+from nova_diskplacer.profiles import profile_files
 
 # Cores of a NUMA node where a host of 32 cores, as P2 §3.1 has, is of two.
 _CELL = 16
@@ -60,13 +62,13 @@ class ShippedTest(base.BaseTestCase):
         directory = pathlib.Path(catalogue.__file__).parent
         for name in NAMES:
             self.assertEqual(
-                name, catalogue.read(directory / f'{name}.yaml').name
+                name, profile_files.read(directory / f'{name}.yaml').name
             )
 
     def test_every_setting_has_a_source(self):
         for profile in self.catalogue.values():
             self.assertEqual(
-                set(catalogue.settings(profile)),
+                set(definitions.settings(profile)),
                 set(profile.sources),
                 profile.name,
             )
@@ -164,29 +166,8 @@ class ShippedTest(base.BaseTestCase):
         self.assertIn('mapreduce (yarn, hadoop, hdfs)', str(error))
 
     def test_schema_is_a_schema(self):
-        schema = yaml.safe_load(catalogue.SCHEMA.read_text())
+        schema = yaml.safe_load(profile_files.SCHEMA.read_text())
         jsonschema.Draft202012Validator.check_schema(schema)
-
-
-class DumpTest(base.BaseTestCase):
-    """What is written for a profile reads as the same profile."""
-
-    def setUp(self):
-        super().setUp()
-        self.path = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-
-    def reread(self, profile):
-        path = self.path / 'profile.yaml'
-        path.write_text(catalogue.dump(profile), encoding='utf-8')
-        return catalogue.read(path)
-
-    def test_shipped(self):
-        for profile in catalogue.load().values():
-            self.assertEqual(profile, self.reread(profile))
-
-    def test_least(self):
-        profile = catalogue.Profile('own', 'Our own', 'It is ours.')
-        self.assertEqual(profile, self.reread(profile))
 
 
 class OwnTest(base.BaseTestCase):
@@ -237,19 +218,23 @@ class OwnTest(base.BaseTestCase):
         )
         profile = catalogue.load([self.dir])['grep']
         self.assertEqual(
-            catalogue.Profile(
+            definitions.Profile(
                 'scan',
                 'Scans',
                 'Reads it all.',
                 aliases=('grep',),
                 specs={'diskplacer:vdisks': '4', 'diskplacer:media': 'ssd'},
                 hw={'hw:numa_nodes': '2', 'hw:mem_page_size': 'large'},
-                queue={'ssd': catalogue.Queue(('kyber', 'none'), nomerges=2)},
+                queue={
+                    'ssd': definitions.Queue(('kyber', 'none'), nomerges=2)
+                },
                 cache_mode='writeback',
                 priority=7,
                 weight=3,
-                shape=catalogue.Shape(vcpus=catalogue.Limits(1, None, (2, 4))),
-                guest=catalogue.Guest('xfs', ('noatime',)),
+                shape=definitions.Shape(
+                    vcpus=definitions.Limits(1, None, (2, 4))
+                ),
+                guest=definitions.Guest('xfs', ('noatime',)),
                 sources={'queue.ssd.nomerges': 'measured'},
             ),
             profile,

@@ -15,6 +15,7 @@ import dataclasses
 from oslotest import base
 
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 
 
 class DigestTest(base.BaseTestCase):
@@ -28,7 +29,7 @@ class DigestTest(base.BaseTestCase):
         for changes in (
             {'weight': 1},
             {'specs': {'diskplacer:vdisks': '23'}},
-            {'queue': {'hdd': catalogue.Queue(nr_requests=5)}},
+            {'queue': {'hdd': definitions.Queue(nr_requests=5)}},
         ):
             changed = dataclasses.replace(profiles[name], **changes)
             self.assertNotEqual(

@@ -18,11 +18,12 @@ from nova_diskplacer import flavor
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import vendor_data
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
 from nova_diskplacer.vendordata import answer
 
 PROFILES = catalogue.Catalogue(
     [
-        catalogue.Profile(
+        definitions.Profile(
             'scan',
             'Scans',
             'Reads everything.',
@@ -31,18 +32,18 @@ PROFILES = catalogue.Catalogue(
                 'diskplacer:vdisks': '4',
                 'diskplacer:vdisk_gb': '100',
             },
-            guest=catalogue.Guest(
+            guest=definitions.Guest(
                 filesystem='ext4',
                 mount_options=('nodiratime',),
                 scheduler='none',
             ),
         ),
-        catalogue.Profile('idle', 'Nothing', 'Does nothing.'),
-        catalogue.Profile(
+        definitions.Profile('idle', 'Nothing', 'Does nothing.'),
+        definitions.Profile(
             'wrong',
             'Wrong',
             'Has a mount option that is none.',
-            guest=catalogue.Guest(mount_options=('a b',)),
+            guest=definitions.Guest(mount_options=('a b',)),
         ),
     ]
 )
@@ -81,7 +82,7 @@ class ForFlavorTest(base.BaseTestCase):
                     'kafka',
                     count=4,
                     gib=50,
-                    advice=catalogue.Guest('ext4', ('nodiratime',), 'none'),
+                    advice=definitions.Guest('ext4', ('nodiratime',), 'none'),
                 ),
                 self.answer(guest='kafka', profile=name, vdisk_gb='50'),
             )
