@@ -190,6 +190,28 @@ def link(uuid: str, name: str, *, root: str) -> None:
     links.link(root, uuid, name)
 
 
+def link_remote(name: str, *, root: str) -> None:
+    """Make a link as :func:`links.link_remote`."""
+    links.link_remote(root, name)
+
+
+def add_remote(
+    name: str, portal: str, iqn: str, lun: int, *, root: str
+) -> None:
+    """Make a link as :func:`links.add_remote`, which checks the target."""
+    links.add_remote(root, name, portal, iqn, lun)
+
+
+def remove_remote(name: str, *, root: str) -> None:
+    """Remove a link as :func:`links.remove_remote`."""
+    links.remove_remote(root, name)
+
+
+def remote_device(name: str, *, root: str) -> str | None:
+    """Return the device of a link as :func:`links.remote_device`."""
+    return links.remote_device(root, name)
+
+
 def linked_disk(name: str, *, root: str) -> str | None:
     """Return the disk of a link as :func:`links.linked_disk`."""
     return links.linked_disk(root, name)
@@ -253,10 +275,14 @@ OPERATIONS: dict[str, Operation] = {
     'disks': list_disks(discover.FILESYSTEM),
     'disk': inspect_disk,
     'count_bind_failure': count_bind_failure,
+    'add_remote': add_remote,
     'all_links': all_links,
     'link': link,
+    'link_remote': link_remote,
     'linked_disk': linked_disk,
     'recorded_move': recorded_move,
+    'remote_device': remote_device,
+    'remove_remote': remove_remote,
     'unlink': unlink,
     'in_use': _on_disk(vdisks.in_use),
     'writes': _on_disk(vdisks.writes),

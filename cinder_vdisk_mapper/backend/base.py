@@ -180,6 +180,29 @@ class Backend(abc.ABC):
         """Make the link to a vdisk lead to a disk, in one step."""
         self._run('link', disk, name)
 
+    def link_remote(self, name: str) -> None:
+        """Make the link to a vdisk lead to that of another host."""
+        self._run('link_remote', name)
+
+    def remote_device(self, name: str) -> str | None:
+        """Return the device of the vdisk of another host, None without one.
+
+        It may be there no more, or not yet.
+        """
+        return self._read(links.remote_device, 'remote_device', name)
+
+    def add_remote(self, name: str, portal: str, iqn: str, lun: int) -> None:
+        """Link to the device of the vdisk of another host.
+
+        :raises DiskError: the target is invalid or that of another vdisk, or
+            the link cannot be made.
+        """
+        self._run('add_remote', name, portal, iqn, lun)
+
+    def remove_remote(self, name: str) -> None:
+        """Remove the link to the device of another host, if there is one."""
+        self._run('remove_remote', name)
+
     def unlink(self, name: str) -> None:
         """Remove the link to a vdisk, and the record of its move, if any."""
         if files.exists(self.link_path(name)) or self.recorded_move(name):

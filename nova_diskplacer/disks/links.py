@@ -15,10 +15,16 @@
 Nova keeps the path of a volume while it is attached, so it is given the path
 of a link, ``<disk root>/by-volume/<vdisk>``. A link is replaced in one step.
 Of two copies of a vdisk, that of its link is the volume.
+
+While a server has moved here and the data of its vdisk has not, the link leads
+to the *remote* vdisk: to ``<disk root>/remote/<vdisk>``, a link to the device
+of the iSCSI session with the host that has the data. That link is made before
+the session, and so tells of each session that there may be.
 """
 
 import contextlib
 import os
+import re
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -30,6 +36,15 @@ from nova_diskplacer.host import files as host_files
 
 #: Directory of the links in the disk root.
 DIRECTORY = 'by-volume'
+
+#: in place of a disk, of a link that leads to a remote vdisk
+REMOTE = 'remote'
+
+# Directory of the links to remote vdisks in the disk root.
+_REMOTES = 'remote'
+
+# Where udev names the devices of iSCSI sessions.
+_BY_PATH = '/dev/disk/by-path'
 
 # Prefix of links that are not in place yet; no vdisk's name has it.
 _NEW = '.new.'
@@ -46,7 +61,8 @@ def path(disk_root: str, name: str) -> str:
 def linked_disk(disk_root: str, name: str) -> str | None:
     """Return the UUID of the disk that a vdisk's link leads to.
 
-    :returns: None if there is no link.
+    :returns: None if there is no link, ``REMOTE`` if it leads to the vdisk of
+        another host.
     :raises DiskError: the link cannot be read, or does not lead to a vdisk of
         that name in the disk root, so that the disk is not known.
     """
@@ -94,17 +110,95 @@ def link(disk_root: str, uuid: str, name: str) -> None:
 
     :raises DiskError: it cannot be made.
     """
-    place = path(disk_root, name)
-    target = vdisk_path(disk_root, uuid, name)
-    directory, _ = os.path.split(place)
-    new = os.path.join(directory, _NEW + name)
-    with host_files.disk_errors(place):
-        os.makedirs(directory, mode=0o755, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(new)
-        os.symlink(target, new)
-        os.rename(new, place)
-        _sync(directory)
+    _make(path(disk_root, name), vdisk_path(disk_root, uuid, name))
+
+
+def link_remote(disk_root: str, name: str) -> None:
+    """Make the link of a vdisk lead to the remote one; repeatable.
+
+    :raises DiskError: it cannot be made.
+    """
+    _make(path(disk_root, name), _remote_path(disk_root, name))
+
+
+def remote_device(disk_root: str, name: str) -> str | None:
+    """Return the path of the device of a remote vdisk, None if there is none.
+
+    :raises DiskError: the link to it cannot be read.
+    """
+    place = _remote_path(disk_root, name)
+    with host_files.disk_errors(place), contextlib.suppress(FileNotFoundError):
+        return os.readlink(place)
+    return None
+
+
+def device_of(portal: str, iqn: str, lun: int) -> str:
+    """Return the path that udev gives to the device of an iSCSI session.
+
+    :param portal: address and port.
+    """
+    bare = portal.replace('[', '').replace(']', '')
+    return f'{_BY_PATH}/ip-{bare}-iscsi-{iqn}-lun-{lun}'
+
+
+def target_of(device: str) -> tuple[str, str, int]:
+    """Return portal, name of the target and LUN of the device of a session.
+
+    :raises DiskError: no session has this device.
+    """
+    directory, base = os.path.split(device)
+    found = re.fullmatch(
+        r'ip-([0-9a-z.:-]+):(\d+)-iscsi-([0-9a-z.:_-]+)-lun-(\d+)', base, re.I
+    )
+    if directory != _BY_PATH or found is None:
+        raise exception.DiskError(f'{device} is no device of an iSCSI session')
+    address, port, iqn, lun = found.groups()
+    if ':' in address:
+        address = f'[{address}]'
+    return f'{address}:{port}', iqn, int(lun)
+
+
+def add_remote(
+    disk_root: str, name: str, portal: str, iqn: str, lun: int
+) -> None:
+    """Make the link to the device of a remote vdisk, durably; repeatable.
+
+    There may be no session with the target yet.
+
+    :raises DiskError: the link cannot be made, or the target is invalid or
+        that of another vdisk.
+    """
+    device = device_of(portal, iqn, lun)
+    target = target_of(device)
+    if target[1] != iqn or not iqn.endswith(files.check_name(name)):
+        raise exception.DiskError(f'{device} is not the vdisk {name}')
+    _make(_remote_path(disk_root, name), device)
+
+
+def remove_remote(disk_root: str, name: str) -> None:
+    """Remove the link to the device of a remote vdisk, if there is one.
+
+    :raises DiskError: it cannot be removed.
+    """
+    _remove(_remote_path(disk_root, name))
+
+
+def remotes(disk_root: str) -> list[str]:
+    """Return the names of the remote vdisks, sorted.
+
+    :raises DiskError: they cannot be listed.
+    """
+    directory = os.path.join(disk_root, _REMOTES)
+    with host_files.disk_errors(directory):
+        try:
+            names = os.listdir(directory)
+        except FileNotFoundError:
+            return []
+    return sorted(name for name in names if not name.startswith(_NEW))
+
+
+def _remote_path(disk_root: str, name: str) -> str:
+    return os.path.join(disk_root, _REMOTES, files.check_name(name))
 
 
 def unlink(disk_root: str, name: str) -> None:
@@ -112,13 +206,7 @@ def unlink(disk_root: str, name: str) -> None:
 
     :raises DiskError: it cannot be removed.
     """
-    place = path(disk_root, name)
-    with host_files.disk_errors(place):
-        try:
-            os.unlink(place)
-        except FileNotFoundError:
-            return
-        _sync(os.path.dirname(place))
+    _remove(path(disk_root, name))
 
 
 def vdisk_path(disk_root: str, uuid: str, name: str) -> str:
@@ -146,21 +234,50 @@ def resolve(vdisk: str) -> str:
 def _disk_of(disk_root: str, name: str, target: str) -> str | None:
     """Return the disk of a path, if that is the path of a vdisk.
 
-    The disk root may be given by another path than when the link was made.
+    Return ``REMOTE`` if it is that of a remote vdisk. The disk root may be
+    given by another path than when the link was made.
     """
     directory = os.path.dirname(target)
     uuid = os.path.basename(directory).removeprefix(naming.PREFIX)
     if identity.is_uuid(uuid) and target == naming.device_path(uuid, name):
         return uuid
     entry = os.path.dirname(directory)
+    if target == _remote_path(entry, name) and _is_same(entry, disk_root):
+        return REMOTE
     root, uuid = os.path.split(entry)
     if (
         identity.is_uuid(uuid)
         and target == vdisks.path(entry, name)
-        and os.path.realpath(root) == os.path.realpath(disk_root)
+        and _is_same(root, disk_root)
     ):
         return uuid
     return None
+
+
+def _is_same(root: str, disk_root: str) -> bool:
+    return os.path.realpath(root) == os.path.realpath(disk_root)
+
+
+def _make(place: str, target: str) -> None:
+    """Make a link in one step, durably."""
+    directory, name = os.path.split(place)
+    new = os.path.join(directory, _NEW + name)
+    with host_files.disk_errors(place):
+        os.makedirs(directory, mode=0o755, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+        os.symlink(target, new)
+        os.rename(new, place)
+        _sync(directory)
+
+
+def _remove(place: str) -> None:
+    with host_files.disk_errors(place):
+        try:
+            os.unlink(place)
+        except FileNotFoundError:
+            return
+        _sync(os.path.dirname(place))
 
 
 def _sync(directory: str) -> None:

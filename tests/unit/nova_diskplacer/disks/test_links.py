@@ -123,6 +123,72 @@ class LinksTestCase(testtools.TestCase):
                 f'leads to {target}' if target else 'Invalid argument'
             )
 
+    def test_the_vdisk_of_another_host(self):
+        target = '192.0.2.1:3260', f'iqn.x:{NAME}', 0
+        device = links.device_of(*target)
+        self.assertIsNone(links.remote_device(self.root, NAME))
+        self.assertEqual([], links.remotes(self.root))
+        for _ in range(2):
+            links.add_remote(self.root, NAME, *target)
+            links.link_remote(self.root, NAME)
+        self.assertEqual(device, links.remote_device(self.root, NAME))
+        self.assertEqual([NAME], links.remotes(self.root))
+        # no disk has this name
+        self.assertEqual(links.REMOTE, links.linked_disk(self.root, NAME))
+        self.assertEqual({NAME: links.REMOTE}, links.all_links(self.root))
+        self.assertRaises(
+            exception.DiskError,
+            links.vdisk_path,
+            self.root,
+            links.REMOTE,
+            NAME,
+        )
+        remote = os.readlink(self.path)
+        self.assertEqual(device, os.readlink(remote))
+        # it leads here in one step, and the session is there until it ends
+        links.link(self.root, DISK, NAME)
+        self.assertEqual(DISK, links.linked_disk(self.root, NAME))
+        self.assertEqual(device, links.remote_device(self.root, NAME))
+        for _ in range(2):
+            links.remove_remote(self.root, NAME)
+            self.assertIsNone(links.remote_device(self.root, NAME))
+        # of another vdisk
+        os.unlink(self.path)
+        os.symlink(remote.replace(NAME, 'volume-2'), self.path)
+        self.assertUnknown('which is no vdisk')
+
+    def test_targets(self):
+        iqn = f'iqn.2010-10.org.openstack:{NAME}'
+        for target in (
+            ('192.0.2.1:3260', iqn, 0),
+            ('[2001:db8::1]:3260', iqn, 12),
+        ):
+            self.assertEqual(target, links.target_of(links.device_of(*target)))
+            links.add_remote(self.root, NAME, *target)
+            made = links.remote_device(self.root, NAME)
+        for target in (
+            ('192.0.2.1', iqn, 0),
+            ('', iqn, 0),
+            ('192.0.2.1:3260', '', 0),
+            ('192.0.2.1:3260', f'{iqn}\n', 0),
+            ('192.0.2.1:3260', f'../../{iqn}', 0),
+            ('../192.0.2.1:3260', iqn, 0),
+            ('192.0.2.1:3260', iqn, -1),
+            # of another volume
+            ('192.0.2.1:3260', f'{iqn}1', 0),
+            ('192.0.2.1:3260', f'{iqn}-lun-1', 0),
+        ):
+            self.assertRaises(
+                exception.DiskError,
+                links.add_remote,
+                self.root,
+                NAME,
+                *target,
+            )
+            self.assertEqual(made, links.remote_device(self.root, NAME))
+        for device in ('/dev/sda', '/dev/disk/by-path/x', ''):
+            self.assertRaises(exception.DiskError, links.target_of, device)
+
     def test_the_disk_root_by_another_path(self):
         links.link(self.root, DISK, NAME)
         other = f'{self.root}.link'
