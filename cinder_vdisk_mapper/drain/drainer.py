@@ -143,15 +143,16 @@ class Drainer:
         that no vdisk fills is for a vdisk to come.
         """
         backend = self.operations.backend
-        servers = {
-            vdisk.name: vdisk.server_id for vdisk in backend.disk(uuid).vdisks
-        }
+        vdisks = {vdisk.name: vdisk for vdisk in backend.disk(uuid).vdisks}
         others = {disk.uuid for disk in self._healthy_others(uuid)}
         for name in move_records.from_disk(backend.disk_root, uuid):
             record = move_records.read(backend.disk_root, name)
-            server = servers.get(name)
-            if record and server and record.target in others:
-                vdisk_move.follow(self.operations, server, record.target, uuid)
+            if record and name in vdisks and record.target in others:
+                claim = vdisk_move.claim_move(
+                    self.operations, vdisks[name], record
+                )
+                if claim:
+                    claim.give_back()
 
     def _evacuation(
         self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str

@@ -37,7 +37,6 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.location import Step
 from nova_diskplacer.disks.location import leg_gb
-from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import claim_moves
 
 _MOVABLE = ('available', 'in-use')
@@ -137,7 +136,12 @@ class LegMove(leg_steps.LegSteps):
         """Allocate the legs, have their claim follow, and begin the copy."""
         step, name = self._step, self._name
         backend = self._operations.striping
-        with locks.hold_legs(name):
+        _, vdisk = backend.find_vdisk(step.source, name)
+        servers = [vdisk.server_id] if vdisk.server_id else []
+        with (
+            locks.hold_all(f'server-{server}' for server in servers),
+            locks.hold_legs(name),
+        ):
             self._check(self._fresh(), _MOVABLE)
             _, vdisk = backend.usable_vdisk(step.source, name)
             if not vdisk.minimum and step.target in self.old:
@@ -145,8 +149,11 @@ class LegMove(leg_steps.LegSteps):
                     f'volume {self.volume.id} is not elastic: each disk has '
                     'one of its pieces at most'
                 )
+            if self._claim_move:
+                self._claim_move.check_target()
             self._allocate()
-            self._follow(vdisk, step.source, step.target)
+            if self._claim_move:
+                self._claim_move.follow()
             backend.begin_move(
                 self.old, name, self.new, self.volume.size, self.percent
             )
@@ -173,17 +180,30 @@ class LegMove(leg_steps.LegSteps):
             if not self._operations.reserve(target):
                 raise operations.refusal(target, operation, free)
 
-    def _follow(self, vdisk: VDisk, source: str, target: str) -> None:
-        """Move the claim of the vdisk's server after the legs."""
-        if vdisk.server_id:
-            claim_moves.follow(
-                self._operations.placement,
-                vdisk.server_id,
-                source,
-                target,
-                self._operations.backend.disk,
-                self._moved_gb,
-            )
+    @functools.cached_property
+    def _claim_move(self) -> claim_moves.VDiskMove | None:
+        """The move of the claim for the legs, None if they have no server.
+
+        What was unfilled before is known to the process that began the move.
+        """
+        backend, name = self._operations.backend, self._name
+        placement, step = self._operations.placement, self._step
+        source, vdisk = backend.find_vdisk(step.source, name)
+        server = vdisk.server_id
+        if server is None:
+            return None
+        is_begun = backend.disk(step.target).has_moving(name)
+        return claim_moves.VDiskMove(
+            placement,
+            server,
+            step.source,
+            step.target,
+            self._moved_gb,
+            backend.disk,
+            None
+            if is_begun
+            else claim_moves.unfilled_gb(placement, server, source),
+        )
 
     def copied(self) -> tuple[int, int]:
         return self._operations.striping.move_progress(
@@ -234,9 +254,8 @@ class LegMove(leg_steps.LegSteps):
             self._operations.striping.end_move(
                 self.old, name, self.volume.size
             )
-            _, vdisk = self._operations.backend.find_vdisk(step.source, name)
-            if coming:
-                self._follow(vdisk, step.target, step.source)
+            if coming and self._claim_move:
+                self._claim_move.give_back(self._moved_gb)
             self._remove(step.target)
 
     def _check_kept(self, kept: Location, disk: str) -> None:

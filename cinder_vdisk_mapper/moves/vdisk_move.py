@@ -45,24 +45,19 @@ from nova_diskplacer.host import files
 from nova_diskplacer.placement import claim_moves
 
 
-def follow(
-    operations: VDiskOperations,
-    server: str,
-    source: str,
-    target: str,
-    leaving_gb: int = 0,
-) -> None:
-    """Move the part of a claim that vdisks have left to another disk.
-
-    :param leaving_gb: GiB of vdisks that count as gone.
-    """
-    claim_moves.follow(
+def claim_move(
+    operations: VDiskOperations, vdisk: VDisk, record: move_records.Record
+) -> claim_moves.VDiskMove | None:
+    """Return the move of the claim for a vdisk, None if it has no server."""
+    if not vdisk.server_id:
+        return None
+    return claim_moves.VDiskMove(
         operations.placement,
-        server,
-        source,
-        target,
+        vdisk.server_id,
+        record.source,
+        record.target,
+        vdisk.size_gb,
         operations.backend.disk,
-        leaving_gb,
     )
 
 
@@ -150,14 +145,14 @@ class VolumeMove(vdisk_steps.VDiskSteps):
                 self.vdisk.size_gb,
                 bound_for,
             )
-            if bound_for:
-                follow(
-                    self.operations,
-                    bound_for,
-                    self.source_disk,
-                    self.target_disk,
-                    self.vdisk.size_gb,
-                )
+            if claim := self.claim_move:
+                claim.follow()
+
+    @property
+    def claim_move(self) -> claim_moves.VDiskMove | None:
+        """The move of the claim for the vdisk, None if it has no server."""
+        record = move_records.Record(self.source_disk, self.target_disk)
+        return claim_move(self.operations, self.vdisk, record)
 
     def _record(self) -> None:
         """Record the move, when other copies of the vdisk are gone.
@@ -317,13 +312,8 @@ class _VolumePlace(vdisk_steps.Place):
         """Delete it; of the target, the claim comes back to the source."""
         move = self.move
         move.operations.delete(self.disk, move.vdisk.name)
-        if self.disk == move.target_disk and move.vdisk.server_id:
-            follow(
-                move.operations,
-                move.vdisk.server_id,
-                move.target_disk,
-                move.source_disk,
-            )
+        if self.disk == move.target_disk and (claim := move.claim_move):
+            claim.give_back()
 
     def in_use(self) -> bool:
         backend, name = self.move.operations.backend, self.move.vdisk.name

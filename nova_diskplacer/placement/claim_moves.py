@@ -15,6 +15,12 @@
 Space of vdisks without a claim is reserved. So the claim of a vdisk that has a
 copy on another disk may be moved before or after the copy is filled: either
 copy is claimed or reserved at every moment.
+
+A server may claim more on a disk than its vdisks there take: the rest is for
+vdisks to come, and stays where it is. Both disks have the vdisk meanwhile, so
+that their claims alone do not tell if its claim has been moved. What was
+unfilled before, on the disk that it leaves, does; where that is not known, as
+after a kill, less may be moved.
 """
 
 import collections.abc
@@ -33,96 +39,212 @@ from nova_diskplacer.placement.client import Resources
 _ATTEMPTS = 10
 
 
+def unfilled_gb(
+    client: PlacementClient, server: str, disk: discover.Disk
+) -> int:
+    """Return the GiB of a server's claim on a disk that no vdisk fills.
+
+    It is negative where the claim does not cover the server's vdisks.
+
+    :raises PlacementError: Placement does not answer.
+    """
+    claim = client.provider_allocations(disk.uuid).get(server, {})
+    return ledger.unfilled_gb(disk, server, claim.get(GB, 0))
+
+
+def claimed_gb(size_gb: int, unfilled: int) -> int:
+    """Return the GiB of vdisks that the claim on their disk covers.
+
+    :param unfilled: as :func:`unfilled_gb`, of that disk.
+    """
+    return max(0, size_gb + min(0, unfilled))
+
+
 def part_to_move(
     source: Resources,
     filled_gb: int,
     target: Resources,
     needed_gb: int,
-    leaving_gb: int = 0,
+    leaving_gb: int,
+    unfilled: int | None = None,
 ) -> Resources:
-    """Return the part of a server's claim that its vdisks have left.
+    """Return the part of a server's claim that is still to follow vdisks.
 
     MB/s are moved in proportion to GiB.
 
-    :param source: the claim on the disk that a vdisk leaves.
-    :param filled_gb: GiB of the server's vdisks on that disk.
-    :param target: the claim on the disk that the vdisk goes to.
-    :param needed_gb: GiB of the server's vdisks there.
-    :param leaving_gb: GiB of vdisks that are about to leave: no more is
-        moved, since the rest is for vdisks to come. 0 if they have left.
+    :param source: the claim on the disk that the vdisks leave.
+    :param filled_gb: GiB of the server's vdisks there, with those that leave.
+    :param target: the claim on the disk that they go to.
+    :param needed_gb: GiB of the server's vdisks there, with those that come.
+    :param leaving_gb: GiB of the vdisks that leave.
+    :param unfilled: as :func:`unfilled_gb`, of the source before the move;
+        None if it is not known.
     """
-    claimed = source.get(GB, 0)
-    gb = min(
-        max(0, claimed - max(0, filled_gb - leaving_gb)),
-        max(0, needed_gb - target.get(GB, 0)),
-        leaving_gb or claimed,
-    )
-    if not gb:
+    before = unfilled or 0
+    moved = max(0, before - (source.get(GB, 0) - filled_gb))
+    gb = claimed_gb(leaving_gb, before) - moved
+    if unfilled is None:
+        gb = min(gb, needed_gb - target.get(GB, 0))
+    return _part(source, gb)
+
+
+def part_to_return(
+    target: Resources,
+    filled_gb: int,
+    source: Resources,
+    needed_gb: int,
+    staying_gb: int,
+    unfilled: int | None = None,
+) -> Resources:
+    """Return the part of a server's claim that has followed vdisks in vain.
+
+    :param target: the claim on the disk that they went to.
+    :param filled_gb: GiB of the server's other vdisks there.
+    :param source: the claim on the disk that they stay on.
+    :param needed_gb: GiB of the server's vdisks there.
+    :param staying_gb: GiB of the vdisks that stay.
+    :param unfilled: as for :func:`part_to_move`.
+    """
+    moved = (unfilled or 0) - (source.get(GB, 0) - needed_gb)
+    return _part(target, min(moved, staying_gb, target.get(GB, 0) - filled_gb))
+
+
+def _part(claim: Resources, gb: int) -> Resources:
+    claimed = claim.get(GB, 0)
+    gb = min(gb, claimed)
+    if gb <= 0:
         return {}
-    mbps = source.get(MBPS, 0) * gb // claimed
+    mbps = claim.get(MBPS, 0) * gb // claimed
     return {GB: gb, MBPS: mbps} if mbps else {GB: gb}
 
 
-def follow(
-    client: PlacementClient,
-    server: str,
-    source: str,
-    target: str,
-    read_disk: collections.abc.Callable[[str], discover.Disk],
-    leaving_gb: int = 0,
-) -> None:
-    """Move the part of a claim that vdisks have left; repeatable.
-
-    One request changes both claims and the reserved parts of both disks.
+@dataclasses.dataclass(frozen=True)
+class VDiskMove:
+    """The vdisks of a server that move from disk to disk.
 
     :param read_disk: returns the present state of a disk.
-    :param leaving_gb: GiB of vdisks that count as gone from ``source``, and
-        the most that is moved; 0 if they are gone.
-    :raises DiskError: the claim does not fit on ``target``.
-    :raises Conflict: other processes kept changing the providers or the
-        server's allocations.
-    :raises PlacementError: Placement does not answer or refuses.
+    :param unfilled: as for :func:`part_to_move`.
     """
-    refusal = ''
-    for _ in range(_ATTEMPTS):
-        old = _read(client, source, read_disk)
-        new = _read(client, target, read_disk)
-        allocations = client.allocations(server)
-        part = part_to_move(
-            old.claims.get(server, {}),
-            ledger.filled_gb(old.disk, server),
-            new.claims.get(server, {}),
-            ledger.filled_gb(new.disk, server),
-            leaving_gb,
-        )
-        if not part:
-            # or the answer to an attempt was lost
+
+    client: PlacementClient
+    server: str
+    source: str
+    target: str
+    size_gb: int
+    read_disk: collections.abc.Callable[[str], discover.Disk]
+    unfilled: int | None = None
+
+    def check_target(self) -> None:
+        """Check that the vdisks fill no claim for vdisks to come.
+
+        The target has none of them yet.
+
+        :raises DiskError: some are not claimed, and would fill one.
+        :raises PlacementError: Placement does not answer.
+        """
+        if self.unfilled is None:
             return
-        after = moved(allocations, source, target, part)
-        left = old.figures(server, after.resources.get(source))
-        # a claim that comes back to a disk that is drained fits
-        usable = dataclasses.replace(new.disk, draining=False)
-        filled = dataclasses.replace(new, disk=usable).figures(
-            server, after.resources.get(target)
-        )
-        _check_fits(target, filled)
-        try:
-            client.reshape(
-                {
-                    source: (old.generation, inventory.inventories(left)),
-                    target: (new.generation, inventory.inventories(filled)),
-                },
-                server,
-                after,
+        lacking = self.size_gb - claimed_gb(self.size_gb, self.unfilled)
+        target = self.read_disk(self.target)
+        if lacking and unfilled_gb(self.client, self.server, target) > 0:
+            raise exception.DiskError(
+                f'disk {self.target} has space that server {self.server} '
+                f'claims for vdisks to come, and {lacking} of '
+                f'{self.size_gb} GiB that move are not claimed'
             )
-        except exception.Conflict as error:
-            refusal = str(error)
-        else:
-            return
-    raise exception.Conflict(
-        f'Placement refused {_ATTEMPTS} times to move the claim of server '
-        f'{server} from disk {source} to {target}: {refusal}'
-    )
+
+    def follow(self) -> None:
+        """Move their claim to the target, which has them, too; repeatable.
+
+        One request changes both claims and the reserved parts of both disks.
+
+        :raises DiskError: the claim does not fit on the target.
+        :raises Conflict: other processes kept changing the providers or the
+            server's allocations.
+        :raises PlacementError: Placement does not answer or refuses.
+        """
+        self._move(
+            self.source,
+            self.target,
+            lambda source, filled_gb, target, needed_gb: part_to_move(
+                source,
+                filled_gb,
+                target,
+                needed_gb,
+                self.size_gb,
+                self.unfilled,
+            ),
+        )
+
+    def give_back(self, coming_gb: int = 0) -> None:
+        """Move their claim back to the source; repeatable.
+
+        :param coming_gb: GiB of them that are still on the target.
+        :raises DiskPlacerError: as :meth:`follow`.
+        """
+        self._move(
+            self.target,
+            self.source,
+            lambda target, filled_gb, source, needed_gb: part_to_return(
+                target,
+                filled_gb - coming_gb,
+                source,
+                needed_gb,
+                self.size_gb,
+                self.unfilled,
+            ),
+        )
+
+    def _move(
+        self,
+        source: str,
+        target: str,
+        part_of: collections.abc.Callable[
+            [Resources, int, Resources, int], Resources
+        ],
+    ) -> None:
+        """Move a part of the server's claim.
+
+        :param part_of: returns it; called with the claim on either disk, each
+            with the GiB of the server's vdisks there.
+        """
+        server, refusal = self.server, ''
+        for _ in range(_ATTEMPTS):
+            old = _read(self.client, source, self.read_disk)
+            new = _read(self.client, target, self.read_disk)
+            allocations = self.client.allocations(server)
+            part = part_of(*old.held(server), *new.held(server))
+            if not part:
+                # or the answer to an attempt was lost
+                return
+            after = moved(allocations, source, target, part)
+            left = old.figures(server, after.resources.get(source))
+            # a claim that comes back to a disk that is drained fits
+            usable = dataclasses.replace(new.disk, draining=False)
+            filled = dataclasses.replace(new, disk=usable).figures(
+                server, after.resources.get(target)
+            )
+            _check_fits(target, filled)
+            try:
+                self.client.reshape(
+                    {
+                        source: (old.generation, inventory.inventories(left)),
+                        target: (
+                            new.generation,
+                            inventory.inventories(filled),
+                        ),
+                    },
+                    server,
+                    after,
+                )
+            except exception.Conflict as error:
+                refusal = str(error)
+            else:
+                return
+        raise exception.Conflict(
+            f'Placement refused {_ATTEMPTS} times to move the claim of server '
+            f'{server} from disk {source} to {target}: {refusal}'
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,6 +254,11 @@ class _State:
     generation: int
     disk: discover.Disk
     claims: dict[str, Resources]
+
+    def held(self, server: str) -> tuple[Resources, int]:
+        """Return the claim of a server, and the GiB of its vdisks."""
+        filled_gb = ledger.filled_gb(self.disk, server)
+        return self.claims.get(server, {}), filled_gb
 
     def figures(
         self, server: str, claim: Resources | None

@@ -116,10 +116,11 @@ class ClaimHeldTestCase(testtools.TestCase):
         others = {self.root: {'VCPU': 1}}
         claim = {GB: 6, MBPS: 50}
         self.placement.claim(SERVER, {**others, DISK: claim})
+        move = claim_moves.VDiskMove(
+            self.client, SERVER, DISK, TARGET, 6, disks.__getitem__
+        )
         for _ in range(2):
-            claim_moves.follow(
-                self.client, SERVER, DISK, TARGET, disks.__getitem__
-            )
+            move.follow()
             self.assertEqual(
                 {**others, TARGET: claim},
                 self.client.allocations(SERVER).resources,

@@ -51,7 +51,6 @@ class DrainerTestCase(testtools.TestCase):
         operations.placement.provider_allocations.return_value = {}
         self.withheld = self.patch(discover, 'set_draining')
         self.patch(locks, 'hold', lambda name: contextlib.nullcontext())
-        self.patch(vdisk_move, 'follow')
         self.patch(vdisk_steps, 'run', self.move)
         self.taken_back = []
         self.patch(vdisk_steps, 'take_back', self.taken_back.append)

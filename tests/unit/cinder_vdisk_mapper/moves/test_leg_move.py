@@ -171,6 +171,28 @@ class DecideTestCase(testtools.TestCase):
             'a', 'volume-1'
         )
 
+    def test_server_is_locked_while_its_claim_follows(self):
+        """None of its vdisks is bound to the claim meanwhile."""
+        piece = VDisk('volume-1', '1', 's', 2 << 30, minimum=1)
+        source = disks.make_disk('a', held=[piece])
+        for name in ('find_vdisk', 'usable_vdisk'):
+            found = source, piece
+            setattr(self.operations.backend, name, lambda *_, f=found: f)
+            setattr(self.operations.striping, name, lambda *_, f=found: f)
+        self.operations.free_gb.return_value = 2
+        self.volume.provider_location = str(OLD)
+        held = ['server-s', 'moving']
+        with (
+            mock.patch.object(leg_move.claim_moves, 'unfilled_gb') as unfilled,
+            mock.patch.object(
+                leg_move.claim_moves.VDiskMove, 'follow'
+            ) as follow,
+        ):
+            unfilled.return_value = 0
+            follow.side_effect = lambda: self.assertEqual(held, self.held)
+            self.move.begin()
+            follow.assert_called_once_with()
+
     def test_taken_back_at_no_rate(self):
         """A disk that is away is not asked for its throughput."""
         self.operations.striping.disk = mock.Mock(side_effect=KeyError)

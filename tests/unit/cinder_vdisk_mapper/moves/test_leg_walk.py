@@ -291,34 +291,40 @@ class Walks(test_lvm_walk.DriverTestCase):
 class BindWalkTestCase(test_lvm_walk.DriverTestCase):
     """Kills the first attachment to a server, and attaches to another one."""
 
-    def attach_to(self, world, server, count=test_lvm_walk.MOST):
-        """Attach the volume; returns whether it was killed at a step."""
-        with mock.patch.object(connections, '_attaching_server') as attaching:
-            attaching.return_value = server
-            try:
-                with world.killed_at(count):
-                    world.attach()
-            except fake_lvm.Killed:
-                return True
-        return False
+    def attach(self, world, server):
+        """Return what attaches the volume to a server."""
+
+        def attach():
+            with mock.patch.object(
+                connections, '_attaching_server', return_value=server
+            ):
+                world.attach()
+
+        return attach
+
+    def kill_twice(self, first):
+        """Kill an attachment, and each step of the next to another server."""
+        other = dataclasses.replace(SERVER, uuid='other')
+
+        def kill(second):
+            with World(ZERO if first % 2 else 'old') as world:
+                world.placement.claim('other', {B: 4})
+                self.killed = world.is_killed(
+                    first, self.attach(world, SERVER)
+                )
+                if not self.killed:
+                    return False
+                attach = self.attach(world, other)
+                killed = world.is_killed(second, attach)
+                attach()
+                self.assertNotOwned(world, 'server')
+                return killed
+
+        self.count_steps(kill)
+        return self.killed
 
     def test_killed_twice(self):
-        other = dataclasses.replace(SERVER, uuid='other')
-        steps = 0
-        for first in range(test_lvm_walk.MOST):
-            for second in range(test_lvm_walk.MOST):
-                with World(ZERO if first % 2 else 'old') as world:
-                    world.placement.claim('other', {B: 4})
-                    if not self.attach_to(world, SERVER, first):
-                        self.assertGreater(first, 4)
-                        self.assertGreater(steps, first)
-                        return
-                    killed = self.attach_to(world, other, second)
-                    self.attach_to(world, other)
-                    self.assertNotOwned(world, 'server')
-                if not killed:
-                    break
-                steps += 1
+        self.assertGreater(self.count_steps(self.kill_twice), 4)
 
     def assertNotOwned(self, world, server):
         """No leg is that of a server, and what none claims is reserved."""
@@ -331,6 +337,62 @@ class BindWalkTestCase(test_lvm_walk.DriverTestCase):
                 ledger.reserved_gb(group.vdisks, claims),
                 world.placement.offered[uuid][GB]['reserved'],
             )
+
+
+class ToComeTestCase(test_lvm_walk.DriverTestCase):
+    """The server claims space on each disk for a vdisk to come."""
+
+    stand_ins = Walks.stand_ins
+
+    def start_at(self, world, old, claims):
+        """Bring the volume to a location, and replace the claims of it."""
+        world.start_at(old)
+        for uuid in UUIDS:
+            world.placement.claims[uuid].clear()
+        world.placement.claim('server', claims)
+        for uuid in UUIDS:
+            world.driver.operations.reserve(uuid)
+
+    def assertClaims(self, world, claims, reserved):
+        for uuid in UUIDS:
+            offered = world.placement.offered[uuid][GB]
+            self.assertEqual(
+                (claims.get(uuid), reserved.get(uuid, 0)),
+                (
+                    world.placement.claims[uuid].get('server'),
+                    offered['reserved'],
+                ),
+            )
+
+    def test_both_vdisks_keep_their_claims(self):
+        for old, new in MOVES.values():
+            claims, moved = (
+                {uuid: 3 + location.count(uuid) for uuid in UUIDS}
+                for location in (old, new)
+            )
+            with World(ZERO) as world:
+                self.start_at(world, old, claims)
+                world.lvm.copied = 5
+                self.assertRaises(
+                    exception.DiskPlacerError, world.move, new, lambda: True
+                )
+                self.assertClaims(world, claims, {})
+                world.lvm.copied = 100
+                world.move(new)
+                self.assertClaims(world, moved, {})
+
+    def test_legs_without_a_claim(self):
+        """They would fill that of the vdisk to come."""
+        old, new = MOVES['widen']
+        with World(ZERO) as world:
+            self.start_at(world, old, {A: 3, B: 3})
+            error = self.assertRaises(exception.DiskError, world.move, new)
+            self.assertIn('claims for vdisks to come', str(error))
+            self.assertEqual(old, world.location)
+            self.assertClaims(world, {A: 3, B: 3}, {A: 1})
+            world.placement.claims[B].clear()
+            world.move(new)
+            self.assertClaims(world, {A: 2, B: 1}, {B: 1})
 
 
 class WalkTestCase(Walks):

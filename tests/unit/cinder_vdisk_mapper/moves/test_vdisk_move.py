@@ -25,6 +25,7 @@ from cinder_vdisk_mapper.moves import vdisk_move
 from cinder_vdisk_mapper.vdisks import locks
 from nova_diskplacer import exception
 from nova_diskplacer.disks import move_records
+from nova_diskplacer.placement import claim_moves
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
 
@@ -117,18 +118,20 @@ class MovingTestCase(testtools.TestCase):
 
     def test_both_servers_are_locked(self):
         """One counts it on the target, the claim of the other one follows."""
-        follow = self.useFixture(
-            fixtures.MockPatchObject(vdisk_move, 'follow')
-        ).mock
         locked = []
-        follow.side_effect = lambda *_: locked.extend(self.held)
+        self.useFixture(
+            fixtures.MockPatchObject(
+                claim_moves.VDiskMove,
+                'follow',
+                lambda claim: locked.append((claim.server, *self.held)),
+            )
+        )
         self.volume.volume_attachment = [mock.Mock(instance_uuid='a')]
         self.vdisk = fake_disks.make_vdisk('1', 'b', 1)
         self.servers = ['server-a', 'server-b']
         self.move = dataclasses.replace(self.move, vdisk=self.vdisk)
         self.move.create()
-        follow.assert_called_once_with(self.operations, 'b', A, B, 1)
-        self.assertEqual([*self.servers, 'volume-1'], locked)
+        self.assertEqual([('b', *self.servers, 'volume-1')], locked)
 
     def test_copy_that_nobody_knows(self):
         self.allocate_elsewhere()

@@ -32,39 +32,88 @@ class PartTestCase(unittest.TestCase):
 
     def test_a_vdisk_that_leaves(self):
         claim = {GB: 6, MBPS: 30}
-        self.assertEqual({GB: 2, MBPS: 10}, self.part(claim, 4, {}, 2))
+        for unfilled in (0, None):
+            self.assertEqual(
+                {GB: 2, MBPS: 10}, self.part(claim, 6, {}, 2, 2, unfilled)
+            )
 
     def test_repeated(self):
-        self.assertEqual(
-            {}, self.part({GB: 4, MBPS: 20}, 4, {GB: 2, MBPS: 10}, 2)
-        )
+        left, moved = {GB: 4, MBPS: 20}, {GB: 2, MBPS: 10}
+        for unfilled in (0, None):
+            self.assertEqual({}, self.part(left, 6, moved, 2, 2, unfilled))
 
     def test_without_a_claim(self):
-        self.assertEqual({}, self.part({}, 0, {}, 2))
-
-    def test_claims_of_others_stay(self):
-        # a claim that is yet to be filled stays where no vdisk needs it
-        self.assertEqual({}, self.part({GB: 4}, 2, {GB: 2}, 2))
+        self.assertEqual({}, self.part({}, 2, {}, 2, 2, -2))
+        self.assertEqual({}, self.part({}, 2, {}, 2, 2))
 
     def test_no_more_than_leaves(self):
         # the other vdisk on the target is reserved, and 2 GiB are to come
         claim = {GB: 4, MBPS: 20}
-        self.assertEqual({GB: 2, MBPS: 10}, self.part(claim, 2, {}, 4, 2))
+        for unfilled in (2, None):
+            part = self.part(claim, 2, {}, 4, 2, unfilled)
+            self.assertEqual({GB: 2, MBPS: 10}, part)
 
-    @given(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
-    def test_never_more_than_is_there_or_needed(
-        self, claimed, mbps, filled, target, needed, leaving
+    def test_what_is_to_come_stays_when_it_is_repeated(self):
+        # as before, after the first time
+        moved = {GB: 2, MBPS: 10}
+        self.assertEqual({}, self.part({GB: 2}, 2, moved, 4, 2, 2))
+
+    def test_one_is_to_come_to_the_target(self):
+        claim = {GB: 2, MBPS: 10}
+        self.assertEqual(claim, self.part(claim, 2, {GB: 2}, 2, 2, 0))
+
+    def test_returned(self):
+        claim = {GB: 2, MBPS: 10}
+        for source, unfilled, part in (
+            # a vdisk to come has a claim, too
+            ({GB: 2}, 2, claim),
+            ({}, 0, claim),
+            ({}, None, claim),
+            # it never had a claim: that on the target is to come
+            ({}, -2, {}),
+            # it is back, or was never moved
+            ({GB: 4}, 2, {}),
+            ({GB: 2}, 0, {}),
+        ):
+            found = claim_moves.part_to_return(
+                claim, 0, source, 2, 2, unfilled
+            )
+            self.assertEqual(part, found)
+        # its copy is still there
+        self.assertEqual({}, claim_moves.part_to_return(claim, 2, {}, 2, 2, 0))
+
+    @given(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
+    def test_each_vdisk_keeps_what_it_has(
+        self, claimed, beside, size, target, others
     ):
-        source = {GB: claimed, MBPS: mbps}
-        held = filled + leaving
-        part = self.part(source, held, {GB: target}, needed, leaving)
-        gb = part.get(GB, 0)
-        self.assertLessEqual(part.get(MBPS, 0), mbps)
-        self.assertLessEqual(gb, max(0, claimed - filled))
-        self.assertLessEqual(gb, max(0, needed - target))
-        if leaving:
-            self.assertLessEqual(gb, leaving)
-        self.assertNotIn(0, part.values())
+        """Moves the claim any number of times, there and back."""
+        filled, needed = beside + size, others + size
+        unfilled = claimed - filled
+        gb = claim_moves.claimed_gb(size, unfilled)
+        source, coming = {GB: claimed}, {GB: target}
+        for _ in range(2):
+            part = self.part(source, filled, coming, needed, size, unfilled)
+            cautious = self.part(source, filled, coming, needed, size)
+            if source[GB] == claimed:
+                self.assertEqual(gb, part.get(GB, 0))
+                self.assertLessEqual(cautious.get(GB, 0), gb)
+            else:
+                self.assertEqual({}, part)
+            self.move(part, source, coming)
+        to_come = max(0, unfilled)
+        self.assertEqual(to_come, max(0, source[GB] - beside))
+        for _ in range(2):
+            part = claim_moves.part_to_return(
+                coming, others, source, filled, size, unfilled
+            )
+            self.move(part, coming, source)
+            # another vdisk there that is reserved may fill it now
+            returned = min(gb, max(0, gb + target - others))
+            self.assertEqual(claimed - gb + returned, source[GB])
+
+    def move(self, part, source, target):
+        source[GB] -= part.get(GB, 0)
+        target[GB] += part.get(GB, 0)
 
 
 class FitsTestCase(unittest.TestCase):
