@@ -30,6 +30,7 @@ from keystoneauth1 import exceptions as ks_exc
 from openstack import exceptions as sdk_exc
 from openstack import resource
 from openstack.compute.v2 import flavor as sdk_flavor
+from oslo_utils import uuidutils
 
 from nova_diskplacer import exception
 from nova_diskplacer import terminal
@@ -142,6 +143,20 @@ def vdisks_of(
 def location_of(volume: Item) -> Location:
     """Return the location of a volume, empty for one that is not bound."""
     return Location.parse(volume['provider_id'])
+
+
+def is_location(location: Location) -> bool:
+    """Return whether a location is that of a vdisk.
+
+    While a volume is exported, Cinder shows the export in its place.
+    """
+    return bool(location) and all(map(uuidutils.is_uuid_like, location))
+
+
+def host_of(volume: Item) -> str:
+    """Return the host of a volume's backend, empty if it has none."""
+    backend: str = volume['host'] or ''
+    return backend.partition('@')[0]
 
 
 def devices_of(volumes: collections.abc.Iterable[Item]) -> dict[str, str]:
@@ -278,6 +293,15 @@ def apply_profile(
         ],
         write and (lambda change: write(ids[change.flavor.name], change)),
     )
+
+
+def read_compute_services(connection: Connection) -> list[Item]:
+    """Return the services nova-compute of all hosts.
+
+    :raises DiskPlacerError: Nova does not answer.
+    """
+    with convert_errors('compute services'):
+        return list(connection.compute.services(binary='nova-compute'))
 
 
 def read_aggregates(connection: Connection) -> dict[str, list[str]]:

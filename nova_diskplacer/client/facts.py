@@ -150,6 +150,11 @@ def short_host(name: str) -> str:
     return name.partition('.')[0]
 
 
+def is_host(name: str, other: str) -> bool:
+    """Return whether names are of one host, with or without its domain."""
+    return other in (name, short_host(name)) or name == short_host(other)
+
+
 def short_names(
     names: collections.abc.Iterable[str], least: int = 4
 ) -> dict[str, str]:

@@ -1,0 +1,54 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Moves of servers as tables."""
+
+import collections.abc
+import typing
+
+from nova_diskplacer.client import views
+from nova_diskplacer.client.server_moves import facts
+from nova_diskplacer.client.server_moves import reasons as reasons_
+
+
+def check_fields(
+    server: facts.Server,
+    reasons: collections.abc.Sequence[reasons_.Reason],
+    hosts_with_room: collections.abc.Sequence[str] | None,
+) -> tuple[tuple[str, ...], tuple[typing.Any, ...]]:
+    """Return whether a server can move, and what is against it."""
+    shown = {
+        'server': server.name,
+        'server_id': server.id,
+        'host': server.host or '-',
+        'status': server.status,
+        **{kind: not reasons_.against(reasons, kind) for kind in facts.KINDS},
+        'reasons': views.Cell(
+            '\n'.join(
+                f'{", ".join(reason.kinds)}: {reason.text}'
+                for reason in reasons
+            ),
+            [
+                {
+                    'kinds': [*reason.kinds],
+                    'reason': reason.text,
+                    'passes': reason.passes,
+                }
+                for reason in reasons
+            ],
+        ),
+        'hosts_with_room': views.Cell(
+            '-' if hosts_with_room is None else '\n'.join(hosts_with_room),
+            hosts_with_room,
+        ),
+    }
+    return tuple(shown), tuple(shown.values())
