@@ -24,11 +24,12 @@ is on dies, as without a move.
 
 Every function may be repeated after a crash, and raises DiskError if a leg is
 missing, or LVM, the device mapper or a disk fails. The location ``old`` is
-that before the move, ``new`` the one after it: UUIDs of the disks of all legs,
-with commas between them.
+that before the move, ``new`` the one after it: legs of one disk move to one
+other disk.
 """
 
 import collections
+import dataclasses
 import os
 import re
 
@@ -55,34 +56,51 @@ MB = 10**6
 _STATUS = re.compile(r' mirror \d+ .*?(\d+)/(\d+) 1 ([A-Z]+) ')
 
 
+@dataclasses.dataclass(frozen=True)
+class _Leg:
+    """A leg that moves: its number, and its names on source and target."""
+
+    number: int
+    leaving: str
+    coming: str
+
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """The legs that move, and the UUIDs of both disks."""
+
+    source: str
+    target: str
+    legs: list[_Leg]
+
+
 def create_legs(old: Location, name: str, new: Location) -> None:
     """Allocate the legs that come to a disk.
 
     :raises DiskError: the legs to move have snapshots, or the disk lacks the
         space.
     """
-    moved = _moved(old, new)
-    (_, (here, _), (there, _)), *_ = moved
-    origin = groups.require(here)
-    with group_changes.changing(there) as group:
-        for leg, (_, suffix), (_, coming) in moved:
-            source = origin.require_usable(name + suffix)
+    step = _step(old, name, new)
+    origin = groups.require(step.source)
+    with group_changes.changing(step.target) as group:
+        for leg in step.legs:
+            source = origin.require_usable(leg.leaving)
             if origin.snapshots_of(source.vdisk.name):
                 raise exception.DiskError(f'vdisk {name} has snapshots')
-            target = group.find(name + coming)
+            target = group.find(leg.coming)
             if target is None:
                 owners = (naming.VOLUME + '=', naming.SERVER + '=')
                 tags = [tag for tag in source.tags if tag.startswith(owners)]
-                tags += [f'{naming.MOVING}={leg}', naming.INCOMPLETE]
+                tags += [f'{naming.MOVING}={leg.number}', naming.INCOMPLETE]
                 group_changes.allocate(
                     group,
-                    name + coming,
+                    leg.coming,
                     source.size_bytes,
                     tags + source.stripe_tags,
                 )
             elif naming.DELETED in target.tags or not target.moving:
                 raise exception.DiskError(
-                    f'disk {there} still has a vdisk {target.vdisk.name}'
+                    f'disk {step.target} still has a vdisk {target.vdisk.name}'
                 )
 
 
@@ -94,29 +112,27 @@ def begin_move(
     :param size_bytes: size of the vdisk.
     :param percent: of the time that the kernel copies at first.
     """
-    moved = _moved(old, new)
+    step = _step(old, name, new)
     with stripes.locked(name):
-        for leg, (uuid, suffix), _ in moved:
-            path = naming.moving_device(name, leg)
+        for leg in step.legs:
+            path = naming.moving_device(name, leg.number)
             if not os.path.exists(path):
-                source = groups.require(uuid).require_usable(name + suffix)
-                device_mapper.create(path, [_linear(source)])
+                source = groups.require(step.source)
+                leaving = source.require_usable(leg.leaving)
+                device_mapper.create(path, [_linear(leaving)])
         # a mirror that copies before all writes go by it would miss some
         stripes.reload(old, name, size_bytes, moving=True)
-        for leg, here, there in moved:
-            path = naming.moving_device(name, leg)
+        for leg in step.legs:
+            path = naming.moving_device(name, leg.number)
             if ' mirror ' not in device_mapper.table(path):
-                source = groups.require(here[0]).require_usable(name + here[1])
-                sectors = _region(old, new, here[0], there[0])
-                _mirror(
-                    path, source, there[0], name + there[1], sectors, percent
-                )
+                sectors = _MOST_REGION
+                if old.width >= new.width:
+                    sectors = _quiet_region(step.source, step.target)
+                _mirror(path, step, leg, sectors, percent)
 
 
-def _region(old: Location, new: Location, *disks: str) -> int:
-    """Return how many sectors the kernel copies at once, a power of two."""
-    if old.width < new.width:
-        return _MOST_REGION
+def _quiet_region(*disks: str) -> int:
+    """Return how many sectors disks copy in a few ms, a power of two."""
     mbps = min(groups.require(disk).identity.mbps for disk in disks)
     sectors = int(_QUIET_COPY_S * mbps * MB / device_mapper.SECTOR)
     region = 1 << max(0, sectors.bit_length() - 1)
@@ -124,16 +140,12 @@ def _region(old: Location, new: Location, *disks: str) -> int:
 
 
 def _mirror(
-    path: str,
-    source: report.Volume,
-    uuid: str,
-    leg: str,
-    region: int,
-    percent: int,
+    path: str, step: _Step, leg: _Leg, region: int, percent: int
 ) -> None:
     """Make the device that copies a leg to its new place, from its start."""
-    with group_changes.changing(uuid) as group:
-        target = group.require(leg)
+    source = groups.require(step.source).require_usable(leg.leaving)
+    with group_changes.changing(step.target) as group:
+        target = group.require(leg.coming)
         if naming.INCOMPLETE not in target.tags:
             group_changes.change_tags([target], [naming.INCOMPLETE])
     places = [group_changes.activate(volume) for volume in (source, target)]
@@ -164,23 +176,26 @@ def move_progress(old: Location, name: str, new: Location) -> tuple[int, int]:
 
     :raises DiskError: a disk has failed, or nothing is copied any more.
     """
+    step = _step(old, name, new)
     done = total = 0
-    for leg, here, _ in _moved(old, new):
-        path = naming.moving_device(name, leg)
+    for leg in step.legs:
+        path = naming.moving_device(name, leg.number)
         if not os.path.exists(path):
             raise exception.DiskError(
-                f'the copy of leg {leg} of {name} has ended: the volume was '
-                'deleted, or the host was rebooted'
+                f'the copy of leg {leg.number} of {name} has ended: the '
+                'volume was deleted, or the host was rebooted'
             )
         status = _STATUS.search(device_mapper.status(path))
         if status is None:
-            raise exception.DiskError(f'the copy of leg {leg} was taken back')
+            raise exception.DiskError(
+                f'the copy of leg {leg.number} was taken back'
+            )
         if status[3].strip('A'):
             raise exception.DiskError(
-                f'a disk failed while leg {leg} of {name} was copied: the '
-                f'kernel tells {status[3]} of its places, see its log'
+                f'a disk failed while leg {leg.number} of {name} was copied: '
+                f'the kernel tells {status[3]} of its places, see its log'
             )
-        size = groups.require(here[0]).require(name + here[1]).size_bytes
+        size = groups.require(step.source).require(leg.leaving).size_bytes
         done += size * int(status[1]) // int(status[2])
         total += size
     return done, total
@@ -197,9 +212,9 @@ def complete_legs(old: Location, name: str, new: Location) -> None:
             raise exception.DiskError(
                 f'{total - done} bytes of {name} are not copied yet'
             )
-        places = [there for _, _, there in _moved(old, new)]
-        with group_changes.changing(places[0][0]) as group:
-            legs = [group.require(name + suffix) for _, suffix in places]
+        step = _step(old, name, new)
+        with group_changes.changing(step.target) as group:
+            legs = [group.require(leg.coming) for leg in step.legs]
             dirty = {tag for leg in legs for tag in leg.dirty_tags}
             group_changes.change_tags(legs, remove=[naming.INCOMPLETE, *dirty])
 
@@ -233,21 +248,20 @@ def settle_legs(new: Location, name: str, old: Location) -> None:
     :func:`interrupted_move`.
     """
     stripes.legs(new, name, 0)
-    moved = _moved(old, new)
-    (_, (source, _), (target, _)), *_ = moved
+    step = _step(old, name, new)
     legs: dict[str, list[str]] = collections.defaultdict(list)
     for uuid, suffix in naming.pieces(new):
         legs[uuid].append(name + suffix)
-    leaving = [name + suffix for _, (_, suffix), _ in moved]
-    with group_changes.changing(source) as group:
-        _mark_left(group, leaving)
-        _settle(group, legs[source], new)
-    for uuid in sorted(legs.keys() - {source, target}):
+    with group_changes.changing(step.source) as group:
+        _mark_left(group, [leg.leaving for leg in step.legs])
+        _settle(group, legs[step.source], new)
+    for uuid in sorted(legs.keys() - {step.source, step.target}):
         with group_changes.changing(uuid) as group:
             _settle(group, legs[uuid], new)
-    coming = [name + suffix for _, _, (_, suffix) in moved]
-    with group_changes.changing(target) as group:
-        _settle(group, [leg for leg in legs[target] if leg not in coming], new)
+    coming = [leg.coming for leg in step.legs]
+    there = [leg for leg in legs[step.target] if leg not in coming]
+    with group_changes.changing(step.target) as group:
+        _settle(group, there, new)
         _settle(group, coming, new)
 
 
@@ -313,13 +327,17 @@ def moving_legs(uuid: str, name: str) -> list[str]:
     return [leg for leg in group.legs_of(name) if group.require(leg).moving]
 
 
-def _moved(
-    one: Location, other: Location
-) -> list[tuple[int, tuple[str, str], tuple[str, str]]]:
-    """Return the legs that differ, with both disks and suffixes."""
-    pairs = zip(naming.pieces(one), naming.pieces(other), strict=True)
-    return [
-        (leg, here, there)
-        for leg, (here, there) in enumerate(pairs)
-        if here[0] != there[0]
+def _step(old: Location, name: str, new: Location) -> _Step:
+    """Return the step from one location of a vdisk to another.
+
+    :raises DiskError: legs of several disks move, or to several.
+    """
+    step = old.moved_to(new)
+    if step is None:
+        raise exception.DiskError(f'{name}: {old} to {new} is no step')
+    leaving, coming = naming.pieces(old), naming.pieces(new)
+    legs = [
+        _Leg(leg, name + leaving[leg][1], name + coming[leg][1])
+        for leg in step.legs
     ]
+    return _Step(step.source, step.target, legs)

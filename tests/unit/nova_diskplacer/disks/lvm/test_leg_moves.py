@@ -206,6 +206,22 @@ class LegMovesTestCase(LegsTestCase):
             call(*arguments)
         return [one.args for one in run.mock_calls]
 
+    def test_legs_of_one_disk_move_to_one_disk(self):
+        self.create(WIDE)
+        for new in (WIDE, (A, A, C, A), (C, A, A, B), (A, A)):
+            error = self.assertRaises(
+                exception.DiskError,
+                leg_moves.create_legs,
+                WIDE,
+                'volume-1',
+                Location(new),
+            )
+            self.assertIn('is no step', str(error))
+        for uuid in UUIDS:
+            self.assertFalse(
+                any(vdisk.moving for vdisk in groups.require(uuid).vdisks)
+            )
+
     def test_a_place_that_fails_while_legs_are_copied(self):
         self.create()
         self.activate()
