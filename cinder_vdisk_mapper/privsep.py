@@ -222,7 +222,9 @@ def all_links(*, root: str) -> dict[str, str | None]:
     return links.all_links(root)
 
 
-def recorded_move(name: str, *, root: str) -> tuple[str, ...] | None:
+def recorded_move(
+    name: str, *, root: str
+) -> tuple[str, str, int | None] | None:
     """Return the record of a move as :func:`move_records.read`."""
     return move_records.read(root, name)
 

@@ -113,7 +113,9 @@ def _copy_reason(facts: Facts) -> str:
             'repeat that drain, or cancel it'
         )
     if volume_disk == disk or (
-        move == (disk, volume_disk) and volume_disk in facts.copies
+        move
+        and move.disks == (disk, volume_disk)
+        and volume_disk in facts.copies
     ):
         return ''
     return (

@@ -58,6 +58,7 @@ def claim_move(
         record.target,
         vdisk.size_gb,
         operations.backend.disk,
+        record.unfilled_gb,
     )
 
 
@@ -114,7 +115,8 @@ class VolumeMove(vdisk_steps.VDiskSteps):
         """
         self.fresh()
         record = self._backend.recorded_move(self.vdisk.name)
-        return record == (self.source_disk, self.target_disk)
+        disks = self.source_disk, self.target_disk
+        return record is not None and record.disks == disks
 
     @property
     def _backend(self) -> base.Backend:
@@ -150,9 +152,9 @@ class VolumeMove(vdisk_steps.VDiskSteps):
 
     @property
     def claim_move(self) -> claim_moves.VDiskMove | None:
-        """The move of the claim for the vdisk, None if it has no server."""
-        record = move_records.Record(self.source_disk, self.target_disk)
-        return claim_move(self.operations, self.vdisk, record)
+        """The move of its claim, None if it has no server or no record."""
+        record = self._backend.recorded_move(self.vdisk.name)
+        return record and claim_move(self.operations, self.vdisk, record)
 
     def _record(self) -> None:
         """Record the move, when other copies of the vdisk are gone.
@@ -160,6 +162,7 @@ class VolumeMove(vdisk_steps.VDiskSteps):
         :raises DiskError: the target's disk has one that is not to be deleted.
         """
         name = self.vdisk.name
+        unfilled_gb = self._unfilled_gb()
         # that of a move to another disk, or whose target is being deleted
         self.forget()
         self.operations.delete_other_copies(name, self.source_disk)
@@ -171,7 +174,24 @@ class VolumeMove(vdisk_steps.VDiskSteps):
         move_records.write(
             self._backend.disk_root,
             name,
-            move_records.Record(self.source_disk, self.target_disk),
+            move_records.Record(
+                self.source_disk, self.target_disk, unfilled_gb
+            ),
+        )
+
+    def _unfilled_gb(self) -> int | None:
+        """Return what no vdisk fills of its server's claim on the source."""
+        server = self.vdisk.server_id
+        if not server:
+            return None
+        record = self._backend.recorded_move(self.vdisk.name)
+        if record and record.source == self.source_disk:
+            # the claim may still be on the target of that, which is missing
+            return record.unfilled_gb
+        return claim_moves.unfilled_gb(
+            self.operations.placement,
+            server,
+            self._backend.disk(self.source_disk),
         )
 
     def forget(self) -> None:

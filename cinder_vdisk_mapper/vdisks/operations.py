@@ -228,10 +228,11 @@ class VDiskOperations:
             :mod:`copies` tells; none is deleted then.
         """
         record = self.backend.recorded_move(name)
+        begun = record.target if record and record.source == disk else None
         others = [
             other
             for other in self.backend.disks_holding(name)
-            if other != disk and record != (disk, other)
+            if other not in (disk, begun)
         ]
         for other in others:
             copies.check(self.backend, other, name, disk)

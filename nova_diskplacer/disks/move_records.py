@@ -13,8 +13,9 @@
 """Records of the moves of vdisks from disk to disk of a host.
 
 A record is made durably before the target, and removed after the source or the
-target is deleted. It tells which of two copies was the source. Which one is
-the volume is told by the volume's link and by Cinder.
+target is deleted. It tells which of two copies was the source, and what makes
+known if the claim of the vdisk's server has followed. Which copy is the volume
+is told by the volume's link and by Cinder.
 """
 
 import contextlib
@@ -32,10 +33,21 @@ DIRECTORY = 'moves'
 
 
 class Record(NamedTuple):
-    """The UUIDs of the disks that a vdisk is moved from and to."""
+    """The UUIDs of the disks that a vdisk is moved from and to.
+
+    ``unfilled_gb`` are the GiB of its server's claim on the source that no
+    vdisk filled before, as ``claim_moves.unfilled_gb`` has them: None without
+    a server, or if an earlier release has begun the move.
+    """
 
     source: str
     target: str
+    unfilled_gb: int | None = None
+
+    @property
+    def disks(self) -> tuple[str, str]:
+        """The source and the target."""
+        return self.source, self.target
 
 
 def read(disk_root: str, name: str) -> Record | None:
@@ -50,10 +62,11 @@ def read(disk_root: str, name: str) -> Record | None:
                 words = stream.read().split()
         except FileNotFoundError:
             return None
-    if len(words) != 2 or not all(map(identity.is_uuid, words)):
-        # nothing of ours: without a record no copy is taken for the volume
-        return None
-    return Record(*words)
+    if len(words) in (2, 3) and all(map(identity.is_uuid, words[:2])):
+        with contextlib.suppress(ValueError):
+            return Record(words[0], words[1], *map(int, words[2:]))
+    # nothing of ours: without a record no copy is taken for the volume
+    return None
 
 
 def from_disk(disk_root: str, disk: str) -> list[str]:
@@ -80,14 +93,15 @@ def write(disk_root: str, name: str, record: Record) -> None:
     :raises DiskError: it cannot be written.
     """
     place = _path(disk_root, name)
-    for disk in record:
+    for disk in record.disks:
         discover.disk_path(disk_root, disk)
     with host_files.disk_errors(place):
         directory = os.path.dirname(place)
         if not os.path.isdir(directory):
             os.makedirs(directory, mode=0o755, exist_ok=True)
             _sync(disk_root)
-        text = ' '.join(record) + '\n'
+        words = (str(word) for word in record if word is not None)
+        text = ' '.join(words) + '\n'
         host_files.replace(place, text, durable=True, mode=0o644)
 
 

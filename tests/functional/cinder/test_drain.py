@@ -67,9 +67,9 @@ class DrainerTestCase(test_snapshots.SnapshotTestCase):
         self.claim(server, *disks)
         return server
 
-    def claim(self, server, *disks):
-        """Claim 1 GiB and 5 MB/s on each disk."""
-        claims = {disk: {'resources': {GB: 1, MBPS: 5}} for disk in disks}
+    def claim(self, server, *disks, gb=1):
+        """Claim some GiB and 5 MB/s on each disk."""
+        claims = {disk: {'resources': {GB: gb, MBPS: 5}} for disk in disks}
         self.placement._call(
             'put',
             f'/allocations/{server}',
@@ -175,6 +175,40 @@ class DrainTestCase(DrainerTestCase):
                 {second: {GB: 1, MBPS: 5}}, self.claims(self.server_id)
             )
         self.delete_snapshot(snapshot)
+
+    def test_claims_of_vdisks_to_come_stay_after_a_kill(self):
+        volume, _ = self.bound()
+        (drained,) = self.holding(volume)
+        target = self.target_of(volume, drained)
+        with mock.patch.object(
+            self.drainer.operations, 'allocate', side_effect=KeyboardInterrupt
+        ):
+            self.assertRaises(KeyboardInterrupt, self.drainer.drain, drained)
+        self.claim(self.server_id, target)
+        self.assertEqual('', self.stays(drained))
+        (other,) = {*self.host.disks()} - {drained, target}
+        self.assertIsOn(other, volume)
+        self.assertEqual(
+            {target: {GB: 1, MBPS: 5}}, self.claims(self.server_id)
+        )
+
+    def test_claims_come_back(self):
+        """That of the vdisk does, and that of one to come has stayed."""
+        volume, _ = self.bound()
+        (drained,) = self.holding(volume)
+        self.claim(self.server_id, drained, gb=2)
+        backend = self.drainer.operations.backend
+        failing = exception.DiskError('EIO')
+        with mock.patch.object(backend, 'copy', side_effect=failing):
+            self.assertIn('EIO', self.stays(drained))
+        self.assertEqual(
+            {drained: {GB: 2, MBPS: 5}}, self.claims(self.server_id)
+        )
+        self.assertEqual('', self.stays(drained))
+        self.assertEqual(
+            {drained: {GB: 1, MBPS: 3}, self.where(volume): {GB: 1, MBPS: 2}},
+            self.claims(self.server_id),
+        )
 
     def test_no_vdisk_goes_where_one_is_to_come(self):
         """It would fill the claim, whose space others could take then."""

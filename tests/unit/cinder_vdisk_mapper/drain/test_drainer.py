@@ -57,14 +57,16 @@ class DrainerTestCase(testtools.TestCase):
         self.patch(
             vdisk_move.VolumeMove,
             'is_begun',
-            lambda move: (
-                self.backend.recorded_move(move.vdisk.name)
-                == (move.source_disk, move.target_disk)
-            ),
+            lambda move: self.is_begun(move),
         )
         self.failing = {}
         self.moved = []
         self.drainer = drainer.Drainer(self.surveyor, lambda *_: None)
+
+    def is_begun(self, move):
+        record = self.backend.recorded_move(move.vdisk.name)
+        disks = move.source_disk, move.target_disk
+        return record is not None and record.disks == disks
 
     def patch(self, *arguments):
         return self.useFixture(fixtures.MockPatchObject(*arguments)).mock

@@ -23,14 +23,15 @@ from oslo_db import exception as db_exc
 
 from cinder_vdisk_mapper.moves import vdisk_move
 from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks import operations
 from nova_diskplacer import exception
-from nova_diskplacer.disks import move_records
 from nova_diskplacer.placement import claim_moves
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
 
 A = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
 B = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d12'
+C = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d13'
 NAME = 'volume-1'
 
 
@@ -72,6 +73,7 @@ class MovingTestCase(testtools.TestCase):
         self.guests = mock.Mock()
         self.operations.backend = self.backend
         self.operations.allocate = self.allocate
+        self.operations.placement.provider_allocations.return_value = {}
         self.held = []
         self.servers = []
         self.useFixture(fixtures.MockPatchObject(locks, 'hold', self.hold))
@@ -100,7 +102,7 @@ class MovingTestCase(testtools.TestCase):
     def allocate(self, disk, *_):
         # nobody binds, moves or deletes the volume meanwhile
         self.assertEqual([*self.servers, 'volume-1'], self.held)
-        self.assertEqual(move_records.Record(A, B), self.record())
+        self.assertEqual((A, B), self.record().disks)
         self.backend.known[disk] = fake_disks.make_disk(
             disk, held=[self.vdisk]
         )
@@ -194,3 +196,118 @@ class MovingTestCase(testtools.TestCase):
         self.get.side_effect = db_exc.DBConnectionError('away')
         for call in (steps.check, steps.create, self.move.is_begun):
             self.assertRaises(exception.DiskError, call)
+
+
+class ClaimTestCase(testtools.TestCase):
+    """Disk A has a vdisk of a server, which awaits another one there.
+
+    Each has 1 GiB. Another vdisk of the server, on disk B, is reserved.
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.vdisk = fake_disks.make_vdisk('1', 's', 1)
+        self.backend = fakes.Backend(
+            fake_disks.make_disk(A, held=[self.vdisk]),
+            fake_disks.make_disk(B, held=[fake_disks.make_vdisk('2', 's', 1)]),
+            fake_disks.make_disk(C),
+        )
+        self.backend.disk_root = self.useFixture(fixtures.TempDir()).path
+        self.placement = fakes.Placement(*self.backend.disks())
+        self.placement.claim('s', {A: 2})
+        self.volume = Volume()
+        for target, name, value in (
+            (locks, 'hold', lambda name: contextlib.nullcontext()),
+            (objects.Volume, 'get_by_id', lambda *_: self.volume),
+        ):
+            self.useFixture(fixtures.MockPatchObject(target, name, value))
+
+    def move_to(self, target):
+        """Return a move as a new process makes it."""
+        planner = mock.create_autospec(vdisk_move.Planner, instance=True)
+        holding = self.backend.disks_holding(NAME)
+        planner.check_target.return_value = target in holding
+        return vdisk_move.VolumeMove(
+            mock.Mock(),
+            operations.VDiskOperations(self.backend, self.placement),
+            mock.Mock(),
+            planner,
+            self.volume,
+            self.vdisk,
+            A,
+            target,
+            lambda done, total: None,
+        )
+
+    def assertClaims(self, **claims):
+        self.assertEqual(
+            claims,
+            {
+                name: self.placement.claims[uuid]['s']
+                for name, uuid in (('a', A), ('b', B), ('c', C))
+                if 's' in self.placement.claims[uuid]
+            },
+        )
+
+    def take_back(self, target):
+        move = self.move_to(target)
+        move.target.condemn()
+        move.target.delete()
+        move.forget()
+
+    def test_repeated(self):
+        for _ in range(3):
+            self.move_to(B).create()
+            self.assertClaims(a=1, b=1)
+
+    def test_answer_that_is_lost(self):
+        reshape = self.placement.reshape
+
+        def lose(*arguments):
+            self.placement.reshape = reshape
+            reshape(*arguments)
+            raise exception.Conflict('again')
+
+        self.placement.reshape = lose
+        self.move_to(B).create()
+        self.assertClaims(a=1, b=1)
+
+    def test_taken_back(self):
+        for _ in range(2):
+            self.move_to(C).create()
+            self.assertClaims(a=1, c=1)
+            self.take_back(C)
+            self.assertClaims(a=2)
+
+    def test_killed_before_its_claim_follows(self):
+        for claims in ({A: 2}, {A: 2, C: 1}):
+            with mock.patch.object(
+                claim_moves.VDiskMove, 'follow', side_effect=ZeroDivisionError
+            ):
+                self.assertRaises(ZeroDivisionError, self.move_to(C).create)
+            # one more may be to come to the target since
+            self.placement.claim('s', claims)
+            self.move_to(C).create()
+            self.assertEqual(1, self.placement.claims[A]['s'])
+            self.assertEqual(
+                sum(claims.values()) - 1, self.placement.claims[C]['s']
+            )
+            self.take_back(C)
+
+    def test_target_that_is_gone(self):
+        """Its claim is lost with that, and not replaced by another one."""
+        self.move_to(C).create()
+        self.backend.known[C] = fake_disks.make_disk(C, health='missing')
+        for _ in range(2):
+            self.move_to(B).create()
+            self.assertClaims(a=1, c=1)
+        self.take_back(B)
+        self.assertClaims(a=1, c=1)
+
+    def test_without_a_claim(self):
+        """What the server claims on the target is for a vdisk to come."""
+        self.placement.claims[A].clear()
+        self.move_to(C).create()
+        self.placement.claim('s', {C: 2})
+        self.take_back(C)
+        self.assertClaims(c=2)

@@ -143,8 +143,12 @@ class World:
             copies=others,
             recorded_move=self.record,
         )
-        begun = self.record == (disk, OTHER[disk]) and bool(others)
+        begun = self.is_recorded(disk, OTHER[disk]) and bool(others)
         return refusals._copy_reason(facts), begun
+
+    def is_recorded(self, source, target):
+        """Tell whether the record is that of a move."""
+        return bool(self.record) and self.record.disks == (source, target)
 
     def drain(self, disk):
         """Move the vdisk from a disk; returns the reason if it stays."""
@@ -159,7 +163,7 @@ class World:
         try:
             vdisk_steps.run(move)
         except exception.DiskPlacerError:
-            if self.record == (disk, OTHER[disk]):
+            if self.is_recorded(disk, OTHER[disk]):
                 with contextlib.suppress(exception.DiskPlacerError):
                     vdisk_steps.take_back(move)
             raise
@@ -184,7 +188,7 @@ class World:
     def start_driver(self):
         """Delete copies that moves have left, as cinder-volume does."""
         for disk in list(self.data.keys() - self.dead - {self.saved}):
-            if self.record != (self.saved, disk):
+            if not self.is_recorded(self.saved, disk):
                 with contextlib.suppress(exception.DiskError):
                     self.condemn(disk)
 

@@ -46,9 +46,26 @@ class MovesTestCase(testtools.TestCase):
             move_records.remove(self.root, NAME)
             self.assertIsNone(move_records.read(self.root, NAME))
 
+    def test_what_was_unfilled(self):
+        for number in (-3, 0, 3):
+            record = RECORD._replace(unfilled_gb=number)
+            move_records.write(self.root, NAME, record)
+            self.assertEqual(record, move_records.read(self.root, NAME))
+        # as an earlier release writes it
+        with open(self.path, 'w') as stream:
+            stream.write(f'{DISK} {OTHER}\n')
+        self.assertEqual(RECORD, move_records.read(self.root, NAME))
+
     def test_what_is_no_record(self):
         move_records.write(self.root, NAME, RECORD)
-        for text in ('', DISK, f'{DISK} ../x', f'{DISK} {OTHER} {OTHER}'):
+        for text in (
+            '',
+            DISK,
+            f'{DISK} ../x',
+            f'{DISK} 1',
+            f'{DISK} {OTHER} {OTHER}',
+            f'{DISK} {OTHER} 1 1',
+        ):
             with open(self.path, 'w') as stream:
                 stream.write(text)
             self.assertIsNone(move_records.read(self.root, NAME))
