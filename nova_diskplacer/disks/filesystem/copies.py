@@ -26,6 +26,7 @@ import fcntl
 import os
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks.filesystem import devices
 from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks
@@ -72,7 +73,7 @@ def revert(disk: str, name: str, snapshot: str) -> None:
         vdisks.changing(disk, name) as directory,
         files.open_vdisk(directory, snapshot, os.O_RDONLY) as source,
     ):
-        _replace_content(directory, name, source)
+        _replace_content(directory, disk, name, source)
 
 
 def clear(disk: str, name: str) -> None:
@@ -81,11 +82,14 @@ def clear(disk: str, name: str) -> None:
     :raises DiskError: it is in use.
     """
     with vdisks.changing(disk, name) as directory:
-        _replace_content(directory, name, None)
+        _replace_content(directory, disk, name, None)
 
 
 def copy(disk: str, name: str, target: str, start: int) -> int | None:
     """Copy a part of an unused vdisk to its namesake on another disk.
+
+    Its loop device stays, for a server that starts meanwhile: the caller finds
+    out then by :func:`vdisks.writes`. That of the target goes.
 
     The target must belong to the same volume, be unused and at least as large.
     It keeps its blocks and reads as zeros where the source has no data. The
@@ -96,12 +100,14 @@ def copy(disk: str, name: str, target: str, start: int) -> int | None:
     :raises DiskError: a vdisk is in use, they do not match, or ``start`` is
         not within the vdisk.
     """
+    vdisks.detach(target, name)
     with (
         _open(disk, name, os.O_RDONLY) as source,
         _open(target, name, os.O_RDWR) as copied,
         vdisks.errors(f'{target} as copy from {disk}', name),
     ):
-        files.take_lease(source)
+        if not devices.exists(source, name):
+            files.take_lease(source)
         files.take_lease(copied)
         _check_pair(source, copied)
         size = os.fstat(copied).st_size
@@ -167,8 +173,10 @@ def _share_blocks(directory: int, source: int, new: int) -> None:
     fcntl.flock(directory, fcntl.LOCK_EX)
 
 
-def _replace_content(directory: int, name: str, source: int | None) -> None:
-    with files.open_vdisk(directory, name, os.O_RDWR, unused=True) as old:
+def _replace_content(
+    directory: int, disk: str, name: str, source: int | None
+) -> None:
+    with vdisks.opened_unused(directory, disk, name) as old:
         status = os.fstat(old)
         with files.open_tmpfile(directory, status.st_mode & 0o7777) as new:
             if source is not None:

@@ -54,12 +54,10 @@ def check_name(name: str) -> str:
 
 @contextlib.contextmanager
 def open_vdisk(
-    directory: int, name: str, flags: int, *, unused: bool = False
+    directory: int, name: str, flags: int
 ) -> collections.abc.Iterator[int]:
     """Open the file of a vdisk and yield its descriptor.
 
-    :param unused: refuse a vdisk in use; a process that opens it meanwhile
-        waits until it is closed.
     :raises DiskError: no vdisk can have this name.
     """
     check_name(name)
@@ -70,8 +68,6 @@ def open_vdisk(
             errno.ENOENT, f'there is no vdisk {name}'
         ) from error
     try:
-        if unused:
-            take_lease(descriptor)
         yield descriptor
     finally:
         os.close(descriptor)

@@ -30,6 +30,7 @@ import os
 import time
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks.filesystem import devices
 from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.disks.vdisk import is_snapshot
@@ -200,6 +201,7 @@ def extend(disk: str, name: str, size_bytes: int) -> None:
             os.ftruncate(descriptor, before)
             raise
         os.fsync(descriptor)
+        devices.follow_size(descriptor, name)
 
 
 def shrink(disk: str, name: str, size_bytes: int) -> None:
@@ -210,9 +212,8 @@ def shrink(disk: str, name: str, size_bytes: int) -> None:
     check_size(name, size_bytes)
     with (
         changing(disk, name) as directory,
-        files.open_vdisk(
-            directory, name, os.O_RDWR, unused=True
-        ) as descriptor,
+        _without_device(directory, disk, name),
+        opened_unused(directory, disk, name) as descriptor,
     ):
         before = os.fstat(descriptor).st_size
         if size_bytes > before:
@@ -232,9 +233,7 @@ def delete(disk: str, name: str) -> None:
     with changing(disk, name) as directory:
         with (
             contextlib.suppress(FileNotFoundError),
-            files.open_vdisk(
-                directory, name, os.O_RDWR, unused=True
-            ) as descriptor,
+            opened_unused(directory, disk, name) as descriptor,
         ):
             # the name is gone, but the blocks count until they are free
             doomed = UNFINISHED + name
@@ -267,19 +266,83 @@ def written(disk: str, name: str) -> bool:
 
 
 def in_use(disk: str, name: str) -> bool:
-    """Tell whether a process has a vdisk open."""
-    with (
-        errors(disk, name),
-        locked(disk, fcntl.LOCK_SH) as directory,
-        files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
-    ):
+    """Tell whether a process has a vdisk, or its loop device, open.
+
+    The loop device is away for a moment if none has: nothing else tells.
+    """
+    with errors(disk, name), locked(disk, fcntl.LOCK_EX) as directory:
         try:
-            files.take_lease(descriptor)
+            with (
+                _without_device(directory, disk, name),
+                files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
+            ):
+                files.take_lease(descriptor)
         except OSError as error:
             if error.errno == errno.EBUSY:
                 return True
             raise
         return False
+
+
+def attach(disk: str, name: str) -> None:
+    """Make a vdisk's loop device, if it has none; see :mod:`devices`."""
+    with (
+        changing(disk, name) as directory,
+        files.open_vdisk(directory, name, os.O_RDWR) as descriptor,
+    ):
+        devices.attach(_uuid(disk), name, descriptor)
+
+
+def detach(disk: str, name: str) -> None:
+    """Remove a vdisk's loop device, if it has one.
+
+    :raises DiskError: it is in use.
+    """
+    with (
+        changing(disk, name) as directory,
+        files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
+    ):
+        _detach(disk, name, descriptor)
+
+
+@contextlib.contextmanager
+def opened_unused(
+    directory: int, disk: str, name: str
+) -> collections.abc.Iterator[int]:
+    """Open a vdisk that no process has open, without a loop device now.
+
+    A process that opens it meanwhile waits until it is closed. The caller has
+    locked the directory of vdisks.
+    """
+    with files.open_vdisk(directory, name, os.O_RDWR) as descriptor:
+        _detach(disk, name, descriptor)
+        files.take_lease(descriptor)
+        yield descriptor
+
+
+@contextlib.contextmanager
+def _without_device(
+    directory: int, disk: str, name: str
+) -> collections.abc.Iterator[None]:
+    """Take a vdisk from its loop device for a moment, if it has one."""
+    with files.open_vdisk(directory, name, os.O_RDONLY) as descriptor:
+        released = devices.detach(_uuid(disk), name, descriptor)
+    try:
+        yield
+    finally:
+        if released:
+            # not the file above: a lease lasts as long as that is open
+            with files.open_vdisk(directory, name, os.O_RDWR) as descriptor:
+                devices.attach(_uuid(disk), name, descriptor, released[0])
+
+
+def _detach(disk: str, name: str, descriptor: int) -> None:
+    uuid = _uuid(disk)
+    devices.remove(uuid, devices.detach(uuid, name, descriptor))
+
+
+def _uuid(disk: str) -> str:
+    return os.path.basename(disk)
 
 
 def writes(disk: str, name: str) -> str:
@@ -310,6 +373,8 @@ def rename(disk: str, name: str, new_name: str, volume_id: str) -> None:
             os.fsync(directory)
             return
         with files.open_vdisk(directory, name, os.O_RDONLY) as descriptor:
+            if name != new_name:
+                _detach(disk, name, descriptor)
             # the name changes last: it proves that all else is done
             os.fchown(descriptor, os.geteuid(), os.getegid())
             mode = SNAPSHOT_MODE if is_snapshot(new_name) else MODE
