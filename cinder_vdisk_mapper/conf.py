@@ -24,6 +24,10 @@ from nova_diskplacer.conf import diskplacer
 # backends' sections.
 SHARED_GROUP = 'backend_defaults'
 
+#: values of ``vdisk_connection``
+FILE = 'file'
+BLOCK = 'block'
+
 OPTS = [
     cfg.StrOpt(
         'vdisk_disk_root',
@@ -75,6 +79,23 @@ preallocated raw file, on disks that were prepared as filesystems. ``lvm``
 stores each vdisk in a logical volume, on disks that were prepared with
 ``--backend lvm``, and wipes deleted vdisks as ``volume_clear``,
 ``volume_clear_size`` and ``volume_clear_ionice`` configure it.
+""",
+    ),
+    cfg.StrOpt(
+        'vdisk_connection',
+        default=FILE,
+        choices=(FILE, BLOCK),
+        help="""
+What servers attach where a vdisk is a file: the ``file``, or a ``block``
+device, a loop device with direct I/O on it. Logical volumes are always
+attached as block devices.
+
+libvirt does not migrate a running server with a file of its host. A server
+keeps what it has attached until the volume is attached anew: after it was
+detached, or when Nova migrates, resizes or unshelves the server.
+
+``block`` takes the kernel's ``loop`` module, and cinder-volume, nova-compute
+and libvirtd with the host's ``/dev``.
 """,
     ),
 ]

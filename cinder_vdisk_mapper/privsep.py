@@ -29,6 +29,10 @@ CAP_LEASE
 CAP_CHOWN
     keep the owner of a file that a revert replaces, and take over the file of
     a vdisk that Cinder is to manage.
+
+Loop devices take none of their own: ``/dev/loop-control`` and new devices
+belong to root, and CAP_DAC_OVERRIDE opens one that libvirt gave to QEMU's
+user.
 """
 
 import collections.abc
@@ -185,9 +189,21 @@ def count_bind_failure(reason: str, *, root: str) -> None:
     bind_failures.count(root, reason)
 
 
-def link(uuid: str, name: str, *, root: str) -> None:
-    """Make a link as :func:`links.link`."""
-    links.link(root, uuid, name)
+def link(uuid: str, name: str, to_device: bool | None, *, root: str) -> None:
+    """Make a link as :func:`links.link`, and the loop device that it takes.
+
+    :param to_device: None to keep what the vdisk was attached as.
+    """
+    is_to_device = links.is_to_device(root, name)
+    if to_device is None:
+        to_device = is_to_device
+    if to_device:
+        _attach_device(uuid, name, root=root)
+    links.link(root, uuid, name, to_device)
+    if is_to_device and not to_device:
+        # a server that still has it open has the same vdisk
+        with contextlib.suppress(exception.DiskError):
+            _detach_device(uuid, name, root=root)
 
 
 def link_remote(name: str, *, root: str) -> None:
@@ -215,6 +231,11 @@ def remote_device(name: str, *, root: str) -> str | None:
 def linked_disk(name: str, *, root: str) -> str | None:
     """Return the disk of a link as :func:`links.linked_disk`."""
     return links.linked_disk(root, name)
+
+
+def is_to_device(name: str, *, root: str) -> bool:
+    """Tell the kind of a link as :func:`links.is_to_device`."""
+    return links.is_to_device(root, name)
 
 
 def all_links(*, root: str) -> dict[str, str | None]:
@@ -252,6 +273,10 @@ def _on_disk(function: collections.abc.Callable[..., Any]) -> Operation:
     return operation
 
 
+_attach_device = _on_disk(vdisks.attach_device)
+_detach_device = _on_disk(vdisks.detach_device)
+
+
 def _copy(
     uuid: str, name: str, target: str, start: int, *, root: str
 ) -> int | None:
@@ -282,10 +307,13 @@ OPERATIONS: dict[str, Operation] = {
     'link': link,
     'link_remote': link_remote,
     'linked_disk': linked_disk,
+    'is_to_device': is_to_device,
     'recorded_move': recorded_move,
     'remote_device': remote_device,
     'remove_remote': remove_remote,
     'unlink': unlink,
+    'attach_device': _attach_device,
+    'detach_device': _detach_device,
     'in_use': _on_disk(vdisks.in_use),
     'writes': _on_disk(vdisks.writes),
     'create': _on_disk(vdisks.create),

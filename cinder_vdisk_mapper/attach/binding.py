@@ -151,7 +151,8 @@ class Binder:
                 self._drop(target, request.name)
                 raise
             if self.operations.backend.linked_disk(request.name):
-                self.operations.backend.link(target, request.name)
+                # the next attachment chooses what it is attached as
+                self.operations.backend.link(target, request.name, False)
             commit(target)
             self._delete_other_copies(request.name, target)
 

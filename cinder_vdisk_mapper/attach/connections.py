@@ -24,6 +24,7 @@ from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import bind_failures
 from cinder_vdisk_mapper.attach import binding
@@ -31,6 +32,7 @@ from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.attach.binding import Binder
+from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.releases import models
 from cinder_vdisk_mapper.cinder_api.types import Connector
@@ -39,6 +41,7 @@ from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import attachments
 from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import linking
+from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer import exception
@@ -128,26 +131,36 @@ class Connections:
     def ensure_export(self, context: Any, volume: Volume) -> None:
         """Link an attached volume at start, and log if its disk is missing.
 
-        The device of a striped volume is gone after a reboot of the host.
+        Devices that have to be made are gone after a reboot of the host.
 
         An error would set the volume to error, and the disk may come back.
         The copy that an export was made for has ended with the old process.
         """
         try:
-            self.remove_export(context, volume)
+            self._end_export(context, volume)
             if not volume.provider_location:
                 return
             # the start has settled what was moved and has no server
             if _has_server(volume):
-                self.operations.of(volume).stable_path(volume, wait=False)
+                to_device = None
+                if self.operations.backend.makes_devices:
+                    to_device = _attached_as_device(volume)
+                self.operations.of(volume).stable_path(
+                    volume, wait=False, to_device=to_device
+                )
             self.operations.backend.check_location(naming.location(volume))
             if attachments(volume):
                 self.operations.of(volume).activate(volume)
+            else:
+                self._deactivate(volume)
         except exception.DiskPlacerError as error:
             LOG.error('Volume %s: %s', volume.id, error)
 
     def remove_export(self, context: Any, volume: Volume) -> None:
         """Remove the export to another host; the volume stays bound.
+
+        The device of the volume goes too, unless another attachment than the
+        one that ends needs it.
 
         :param volume: Cinder passes the row of the database after a backup or
             a copy was restored.
@@ -156,6 +169,11 @@ class Connections:
             return
         if isinstance(volume, models.Volume):
             volume = objects.Volume.get_by_id(context, volume.id)
+        self._end_export(context, volume)
+        self._deactivate(volume)
+
+    def _end_export(self, context: Any, volume: Volume) -> None:
+        """Remove the export of a volume, and allocate all of its blocks."""
         if naming.is_exported(volume):
             self.exporter.remove(context, volume, self.local_path(volume))
         if volume.status in _BEING_FILLED or export.needs_remote_export(
@@ -164,8 +182,14 @@ class Connections:
             linking.where(self.operations.backend, volume)
             # allocate the blocks again that were truncated or left out
             self.operations.of(volume).extend(volume.size)
+
+    def _deactivate(self, volume: Volume) -> None:
+        """Remove the device of a volume that one attachment at most has."""
         try:
-            self.operations.of(volume).deactivate()
+            with locks.hold(f'volume-{volume.id}'):
+                linking.refresh(volume)
+                if len(attachments(volume)) <= 1:
+                    self.operations.of(volume).deactivate()
         except exception.DiskError as error:
             # a server that has it open still: the next detachment removes it
             LOG.info('Volume %s keeps its device: %s', volume.id, error)
@@ -181,19 +205,26 @@ class Connections:
         there = volume_utils.extract_host(volume.host or here, 'backend')
         if here != there:
             return handover.connect_by_new_backend(volume, connector)
-        path = None
-        if linking.where(self.operations.backend, volume) and _has_server(
-            volume
-        ):
-            path = self.operations.of(volume).stable_path(volume)
+        backend, path = self.operations.backend, None
+        if linking.where(backend, volume) and _has_server(volume):
+            to_device = (
+                backend.makes_devices
+                and self.configuration.vdisk_connection == conf.BLOCK
+            )
+            path = self.operations.of(volume).stable_path(
+                volume, to_device=to_device
+            )
         # a drain may have moved it in between
         location = naming.location(volume)
-        self.operations.backend.check_location(location, naming.volume(volume))
-        self.operations.at(location, naming.volume(volume)).activate(volume)
+        name = naming.volume(volume)
+        backend.check_location(location, name)
+        self.operations.at(location, name).activate(volume)
         if not self._is_here(connector):
             return self.exporter.connection(volume, connector)
         return {
-            'driver_volume_type': self.operations.backend.connection_type,
+            'driver_volume_type': base.BLOCK_DEVICE
+            if path and backend.is_linked_to_device(name)
+            else backend.connection_type,
             'data': {
                 'device_path': path or self.local_path(volume),
                 'vdisk': {'disk': str(location), 'host': self._hostname},
@@ -238,6 +269,21 @@ class Connections:
 def _has_server(volume: Volume) -> bool:
     """Return whether a server has attached the volume, or is about to."""
     return any(attachment.instance_uuid for attachment in attachments(volume))
+
+
+def _attached_as_device(volume: Volume) -> bool | None:
+    """Return whether servers expect a block device at the path of a volume.
+
+    Nova keeps the connection of an attachment, and starts the server by it.
+
+    :returns: None if that is not known.
+    """
+    types = {
+        attachment.connection_info.get('driver_volume_type')
+        for attachment in attachments(volume)
+        if attachment.instance_uuid and attachment.connection_info
+    }
+    return types == {base.BLOCK_DEVICE} if len(types) == 1 else None
 
 
 def _attaching_server(context: Any, volume: Volume) -> nova_api.Server | None:

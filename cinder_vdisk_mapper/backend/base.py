@@ -36,6 +36,9 @@ T = TypeVar('T')
 
 NAMESPACE = 'cinder_vdisk_mapper.backend'
 
+#: Nova's ``driver_volume_type`` of a block device of the host
+BLOCK_DEVICE = 'local'
+
 
 class Backend(abc.ABC):
     """Stores vdisks on the disks that its callers choose.
@@ -47,8 +50,12 @@ class Backend(abc.ABC):
     DiskError, and so does an operation that fails.
     """
 
-    #: ``driver_volume_type`` of the connections to a vdisk
+    #: ``driver_volume_type`` of the connections to a vdisk, for which no
+    #: device is made
     connection_type: str
+
+    #: whether a device can be made for a vdisk
+    makes_devices = False
 
     #: options of the driver's section of cinder.conf, None without a driver
     configuration: Any = None
@@ -72,7 +79,10 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def device_path(self, disk: str, name: str) -> str:
-        """Return the path by which a vdisk is attached."""
+        """Return the path of a vdisk, by which its content is filled.
+
+        It is that of :meth:`attached_path`, unless a device is made for it.
+        """
 
     def disks(self) -> list[discover.Disk]:
         """Return the disks of this host, sorted by UUID.
@@ -176,9 +186,38 @@ class Backend(abc.ABC):
         """
         return self._read(links.all_links, 'all_links')
 
-    def link(self, disk: str, name: str) -> None:
-        """Make the link to a vdisk lead to a disk, in one step."""
-        self._run('link', disk, name)
+    def link(
+        self, disk: str, name: str, to_device: bool | None = None
+    ) -> None:
+        """Make the link to a vdisk lead to a disk, in one step.
+
+        :param to_device: whether to a block device made for the vdisk, where
+            it is none itself; None to keep what it was attached as.
+        """
+        self._run('link', disk, name, to_device)
+
+    def is_linked_to_device(self, name: str) -> bool:
+        """Return whether a link leads to a device that is made for a vdisk.
+
+        :raises DiskError: the link cannot be read.
+        """
+        return False
+
+    def attached_path(self, disk: str, name: str) -> str:
+        """Return the path on a disk of what its vdisk is attached as."""
+        return self.device_path(disk, name)
+
+    def attach_device(self, disk: str, name: str) -> None:  # noqa: B027
+        """Make the device of a vdisk that is attached as one, if it has none.
+
+        A reboot of the host removes it.
+        """
+
+    def detach_device(self, disk: str, name: str) -> None:  # noqa: B027
+        """Remove the device of a vdisk that is attached as one, if it has one.
+
+        :raises DiskError: it is in use.
+        """
 
     def link_remote(self, name: str) -> None:
         """Make the link to a vdisk lead to that of another host."""

@@ -15,6 +15,8 @@
 from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import links
+from nova_diskplacer.disks.filesystem import devices
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.host import copy_rate
 
@@ -25,6 +27,8 @@ class FilesystemBackend(base.Backend):
     # Nova's only connection type for a file at any path: with 'local' QEMU
     # expects a block device.
     connection_type = 'gpfs'
+
+    makes_devices = True
 
     helper = privsep
 
@@ -39,6 +43,22 @@ class FilesystemBackend(base.Backend):
         while start is not None:
             limit.wait(start)
             start = self._run('copy', disk, name, target, start)
+
+    def is_linked_to_device(self, name: str) -> bool:
+        return self._read(links.is_to_device, 'is_to_device', name)
+
+    def attached_path(self, disk: str, name: str) -> str:
+        if self.is_linked_to_device(name):
+            return devices.path(disk, name)
+        return self.device_path(disk, name)
+
+    def attach_device(self, disk: str, name: str) -> None:
+        if self.is_linked_to_device(name):
+            self._run('attach_device', disk, name)
+
+    def detach_device(self, disk: str, name: str) -> None:
+        if self.is_linked_to_device(name):
+            self._run('detach_device', disk, name)
 
     def device_path(self, disk: str, name: str) -> str:
         return vdisks.path(discover.disk_path(self.disk_root, disk), name)

@@ -21,6 +21,7 @@ from oslo_concurrency import processutils
 from oslo_config import cfg
 
 from cinder_vdisk_mapper import privsep_lvm
+from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.backend import striping
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import naming
@@ -40,7 +41,7 @@ class LVMBackend(striping.StripingBackend):
     volume of its own.
     """
 
-    connection_type = 'local'
+    connection_type = base.BLOCK_DEVICE
 
     helper = privsep_lvm
 

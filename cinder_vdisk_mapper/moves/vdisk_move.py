@@ -316,7 +316,11 @@ class _VolumePlace(vdisk_steps.Place):
     @property
     def path(self) -> str:
         name = self.move.vdisk.name
-        return self.move.operations.backend.device_path(self.disk, name)
+        return self.move.operations.backend.attached_path(self.disk, name)
+
+    def activate(self) -> None:
+        name = self.move.vdisk.name
+        self.move.operations.backend.attach_device(self.disk, name)
 
     def condemn(self) -> None:
         volume = self.move.fresh()

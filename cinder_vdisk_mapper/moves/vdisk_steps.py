@@ -54,6 +54,10 @@ class Place(abc.ABC):
         """The path by which QEMU opens the vdisk there."""
 
     @abc.abstractmethod
+    def activate(self) -> None:
+        """Make the device at that path, if it has to be made."""
+
+    @abc.abstractmethod
     def condemn(self) -> None:
         """Begin to delete the vdisk there, for good; the volume is locked.
 
@@ -243,6 +247,7 @@ def _copy(move: VDiskSteps) -> str | None:
         return before
     if not _job(move, guest):
         move.create()
+        move.target.activate()
         guest.start(move.target.path)
     while True:
         job = _job(move, guest)

@@ -47,16 +47,26 @@ class Layout(abc.ABC):
         """Return the path by which the vdisk is attached."""
 
     @abc.abstractmethod
-    def stable_path(self, volume: Volume, wait: bool = True) -> str:
+    def stable_path(
+        self,
+        volume: Volume,
+        wait: bool = True,
+        to_device: bool | None = None,
+    ) -> str:
         """Return a path that stays when the vdisk is moved.
 
         :param wait: whether to wait for another process that works on the
             volume.
+        :param to_device: whether it leads to a block device that is made for
+            the vdisk; None to keep what it was attached as.
         """
 
     @abc.abstractmethod
     def activate(self, volume: Volume) -> None:
-        """Make the device of a volume, where its parts have one in common."""
+        """Make the device of a volume, if it has one that has to be made.
+
+        A striped one has, and one that was attached as a block device.
+        """
 
     @abc.abstractmethod
     def deactivate(self) -> None:

@@ -22,10 +22,12 @@ from oslo_log import log as logging
 
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.vdisks import linking
+from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import striped_layout
 from cinder_vdisk_mapper.vdisks.layout import Layout
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
+from nova_diskplacer.disks import links
 from nova_diskplacer.disks.location import Location
 
 LOG = logging.getLogger(__name__)
@@ -74,14 +76,26 @@ class OneDisk(Layout):
     def device_path(self) -> str:
         return self.backend.device_path(self.disk, self.name)
 
-    def stable_path(self, volume: Volume, wait: bool = True) -> str:
-        return linking.stable_path(self.backend, volume, wait)
+    def stable_path(
+        self,
+        volume: Volume,
+        wait: bool = True,
+        to_device: bool | None = None,
+    ) -> str:
+        return linking.stable_path(self.backend, volume, wait, to_device)
 
     def activate(self, volume: Volume) -> None:
-        pass
+        if not self.backend.is_linked_to_device(self.name):
+            return
+        with locks.hold(f'volume-{volume.id}'):
+            # a drain may have moved it since
+            disk = self.backend.linked_disk(self.name)
+            if disk and disk != links.REMOTE:
+                self.backend.attach_device(disk, self.name)
 
     def deactivate(self) -> None:
-        pass
+        if self.disk:
+            self.backend.detach_device(self.disk, self.name)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()

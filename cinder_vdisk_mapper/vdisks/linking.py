@@ -37,26 +37,41 @@ LOG = logging.getLogger(__name__)
 
 
 def stable_path(
-    backend: base.Backend, volume: Volume, wait: bool = True
+    backend: base.Backend,
+    volume: Volume,
+    wait: bool = True,
+    to_device: bool | None = None,
 ) -> str:
     """Return the path of a bound volume's link, which exists then.
 
     The volume is not striped.
 
     :param wait: whether to wait for another process that works on the volume.
+    :param to_device: whether the link leads to a block device that is made for
+        the vdisk; None to keep what it was attached as.
     :raises DiskPlacerError: the link leads to a disk that is not there, or
         cannot be made, or another process works on the volume.
     """
     name = naming.volume(volume)
-    if backend.linked_disk(name) != volume.provider_location:
+    if not _is_linked(backend, volume, to_device):
         with locks.hold(f'volume-{volume.id}', wait):
             # a drain may have moved it since it was read
-            _refresh(volume)
+            refresh(volume)
             follow_link(backend, volume)
             disk = volume.provider_location
-            if disk and backend.linked_disk(name) != disk:
-                backend.link(disk, name)
+            if disk and not _is_linked(backend, volume, to_device):
+                backend.link(disk, name, to_device)
     return backend.link_path(name)
+
+
+def _is_linked(
+    backend: base.Backend, volume: Volume, to_device: bool | None
+) -> bool:
+    """Return whether the link of a volume leads where it should."""
+    name = naming.volume(volume)
+    return backend.linked_disk(name) == volume.provider_location and (
+        to_device is None or backend.is_linked_to_device(name) == to_device
+    )
 
 
 def where(backend: base.Backend, volume: Volume) -> Location:
@@ -70,13 +85,13 @@ def where(backend: base.Backend, volume: Volume) -> Location:
     """
     with locks.hold(f'volume-{volume.id}'):
         # it may have been bound or moved since it was read
-        _refresh(volume)
+        refresh(volume)
         follow_link(backend, volume)
     return naming.location(volume)
 
 
 @errors.cinder_errors()
-def _refresh(volume: Volume) -> None:
+def refresh(volume: Volume) -> None:
     """Read a volume again.
 
     cinderlib has no database that another process changes: it would read this

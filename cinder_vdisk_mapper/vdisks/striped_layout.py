@@ -45,7 +45,12 @@ class Striped(Layout):
     def device_path(self) -> str:
         return self.striping.striped_path(self.name)
 
-    def stable_path(self, volume: Volume, wait: bool = True) -> str:
+    def stable_path(
+        self,
+        volume: Volume,
+        wait: bool = True,
+        to_device: bool | None = None,
+    ) -> str:
         # the device keeps its name, so it needs no link
         return self.device_path()
 

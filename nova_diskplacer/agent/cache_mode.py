@@ -71,7 +71,9 @@ class CacheModes:
         """Return the mode of each disk, by UUID; None if unknown.
 
         It is the configured mode, which the next attachment gets. Without a
-        configuration it is the common mode of all vdisks of that type.
+        configuration it is the common mode of all vdisks of that type. A disk
+        with a vdisk that is attached as a loop device counts as one of block
+        devices.
         """
         self._read_log.run(self._read)
         sources = {
@@ -79,8 +81,11 @@ class CacheModes:
             for disk in disks
         }
         in_use: dict[str, set[str]] = {FILE: set(), BLOCK: set()}
+        own = dict(sources)
         for server, path, disk in usage.vdisks_in_use(servers, disks):
-            source, mode = sources[disk], server.caches.get(path)
+            source, mode = own[disk], server.caches.get(path)
+            if usage.is_made_device(path):
+                source = sources[disk] = BLOCK
             if mode is None:
                 continue
             in_use[source].add(mode)

@@ -16,6 +16,10 @@ Nova keeps the path of a volume while it is attached, so it is given the path
 of a link, ``<disk root>/by-volume/<vdisk>``. A link is replaced in one step.
 Of two copies of a vdisk, that of its link is the volume.
 
+A link leads to a file, to a logical volume, or to the loop device of a file
+where the vdisk was attached as a block device. The loop device has a link of
+its own, see :mod:`nova_diskplacer.disks.filesystem.devices`.
+
 While a server has moved here and the data of its vdisk has not, the link leads
 to the *remote* vdisk: to ``<disk root>/remote/<vdisk>``, a link to the device
 of the iSCSI session with the host that has the data. That link is made before
@@ -29,6 +33,7 @@ import re
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks.filesystem import devices
 from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import naming
@@ -105,12 +110,37 @@ def all_links(disk_root: str) -> dict[str, str | None]:
     return by_name
 
 
-def link(disk_root: str, uuid: str, name: str) -> None:
+def is_to_device(disk_root: str, name: str) -> bool:
+    """Return whether a vdisk's link leads to a device that is no vdisk itself.
+
+    It is the loop device of a vdisk, or a remote one.
+
+    :raises DiskError: the link cannot be read.
+    """
+    place = path(disk_root, name)
+    with host_files.disk_errors(place):
+        try:
+            target = os.readlink(place)
+        except FileNotFoundError:
+            return False
+    return (
+        devices.disk_of(target, name) is not None
+        or _disk_of(disk_root, name, target) == REMOTE
+    )
+
+
+def link(
+    disk_root: str, uuid: str, name: str, to_device: bool = False
+) -> None:
     """Make the link of a vdisk lead to a disk, durably; repeatable.
 
+    :param to_device: whether to the loop device of the vdisk there.
     :raises DiskError: it cannot be made.
     """
-    _make(path(disk_root, name), vdisk_path(disk_root, uuid, name))
+    target = vdisk_path(disk_root, uuid, name)
+    if to_device:
+        target = devices.path(uuid, name)
+    _make(path(disk_root, name), target)
 
 
 def link_remote(disk_root: str, name: str) -> None:
@@ -251,7 +281,7 @@ def _disk_of(disk_root: str, name: str, target: str) -> str | None:
         and _is_same(root, disk_root)
     ):
         return uuid
-    return None
+    return devices.disk_of(target, name)
 
 
 def _is_same(root: str, disk_root: str) -> bool:

@@ -18,6 +18,7 @@ import os
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import links
+from nova_diskplacer.disks.filesystem import devices
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host.libvirt_servers import Server
@@ -41,6 +42,7 @@ def vdisks_in_use(
         inside = '' if naming.is_entry(disk.path) else vdisks.DIRECTORY
         directory = os.path.join(os.path.realpath(disk.path), inside)
         by_directory[os.path.normpath(directory)] = disk.uuid
+        by_directory[os.path.join(devices.DIRECTORY, disk.uuid)] = disk.uuid
     for server in servers:
         for path in server.vdisks:
             if path in striped:
@@ -54,6 +56,11 @@ def vdisks_in_use(
             directory = os.path.join(os.path.realpath(parent), name)
             if directory in by_directory:
                 yield server, path, by_directory[directory]
+
+
+def is_made_device(path: str) -> bool:
+    """Return whether the path of a vdisk in use is that of a loop device."""
+    return links.resolve(path).startswith(devices.DIRECTORY + '/')
 
 
 def servers_by_disk(

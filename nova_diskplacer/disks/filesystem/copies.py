@@ -100,7 +100,7 @@ def copy(disk: str, name: str, target: str, start: int) -> int | None:
     :raises DiskError: a vdisk is in use, they do not match, or ``start`` is
         not within the vdisk.
     """
-    vdisks.detach(target, name)
+    vdisks.detach_device(target, name)
     with (
         _open(disk, name, os.O_RDONLY) as source,
         _open(target, name, os.O_RDWR) as copied,

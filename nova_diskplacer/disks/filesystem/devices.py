@@ -51,6 +51,15 @@ def path(uuid: str, name: str) -> str:
     )
 
 
+def disk_of(path_: str, name: str) -> str | None:
+    """Return the disk of the path of a vdisk's device, None for others."""
+    directory, last = os.path.split(path_)
+    uuid = os.path.basename(directory)
+    if last == name and identity.is_uuid(uuid) and path_ == path(uuid, name):
+        return uuid
+    return None
+
+
 def exists(file: int, name: str) -> bool:
     """Return whether a vdisk has a device.
 

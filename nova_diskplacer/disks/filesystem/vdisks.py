@@ -284,7 +284,7 @@ def in_use(disk: str, name: str) -> bool:
         return False
 
 
-def attach(disk: str, name: str) -> None:
+def attach_device(disk: str, name: str) -> None:
     """Make a vdisk's loop device, if it has none; see :mod:`devices`."""
     with (
         changing(disk, name) as directory,
@@ -293,7 +293,7 @@ def attach(disk: str, name: str) -> None:
         devices.attach(_uuid(disk), name, descriptor)
 
 
-def detach(disk: str, name: str) -> None:
+def detach_device(disk: str, name: str) -> None:
     """Remove a vdisk's loop device, if it has one.
 
     :raises DiskError: it is in use.

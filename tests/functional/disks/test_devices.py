@@ -55,7 +55,7 @@ class DeviceTestCase(base.VDiskTestCase):
     def detach_all(self, disk):
         """Make a failed test end: a bound device keeps its disk mounted."""
         for name in self.names(disk):
-            vdisks.detach(disk, name)
+            vdisks.detach_device(disk, name)
 
     def bound(self):
         """Return the backing files on the disk of all loop devices."""
@@ -75,7 +75,7 @@ class DeviceTestCase(base.VDiskTestCase):
         return os.path.realpath(self.place(name))
 
     def attach(self, name=NAME):
-        vdisks.attach(self.disk, name)
+        vdisks.attach_device(self.disk, name)
         return self.node(name)
 
     @contextlib.contextmanager
@@ -118,8 +118,8 @@ class DeviceTestCase(base.VDiskTestCase):
             with mmap.mmap(-1, 4096) as page:
                 os.preadv(device, [page], 2 * MIB)
                 self.assertEqual(b'againvice', page[:9])
-        vdisks.detach(self.disk, NAME)
-        vdisks.detach(self.disk, NAME)
+        vdisks.detach_device(self.disk, NAME)
+        vdisks.detach_device(self.disk, NAME)
         self.assertNoDevice(node)
         self.assertEqual(b'againvice', self.content()[2 * MIB :][:9])
 
@@ -171,7 +171,7 @@ class DeviceTestCase(base.VDiskTestCase):
         with self.used() as device:
             for call, *arguments in (
                 (vdisks.delete, NAME),
-                (vdisks.detach, NAME),
+                (vdisks.detach_device, NAME),
                 (vdisks.shrink, NAME, 4 * MIB),
                 (vdisks.rename, NAME, 'unmanaged-1', ''),
                 (copies.clear, NAME),
@@ -225,16 +225,16 @@ class DeviceTestCase(base.VDiskTestCase):
         vdisks.create(target, NAME, '1', None, 8 * MIB)
         self.write(NAME, b'content')
         node = self.attach()
-        vdisks.attach(target, NAME)
+        vdisks.attach_device(target, NAME)
         self.assertIsNone(copies.copy(self.disk, NAME, target, 0))
         self.assertEqual(self.content(), self.content(disk=target))
         self.assertEqual(node, self.node())
         place = devices.path(os.path.basename(target), NAME)
         self.assertFalse(os.path.lexists(place))
-        vdisks.attach(target, NAME)
+        vdisks.attach_device(target, NAME)
         with open(place, 'rb'):
             self.assertRefused(copies.copy, self.disk, NAME, target, 0)
-        vdisks.detach(target, NAME)
+        vdisks.detach_device(target, NAME)
 
     def test_killed(self):
         """Whatever step is the last one, a repetition does the rest."""
@@ -250,7 +250,7 @@ class DeviceTestCase(base.VDiskTestCase):
             node = self.attach()
             with self.used():
                 self.assertTrue(vdisks.in_use(self.disk, NAME))
-            vdisks.detach(self.disk, NAME)
+            vdisks.detach_device(self.disk, NAME)
             self.assertNoDevice(node)
         for module, step in (
             (loop_devices, 'release'),
@@ -259,8 +259,8 @@ class DeviceTestCase(base.VDiskTestCase):
         ):
             self.attach()
             with base.killed_before(self, module, step):
-                vdisks.detach(self.disk, NAME)
-            vdisks.detach(self.disk, NAME)
+                vdisks.detach_device(self.disk, NAME)
+            vdisks.detach_device(self.disk, NAME)
             self.assertNoDevice()
         for module, step in (
             (loop_devices, 'release'),
@@ -292,7 +292,7 @@ class DeviceTestCase(base.VDiskTestCase):
         elsewhere = os.path.join(self.directory, NAME)
         with open(elsewhere, 'wb') as stream:
             stream.truncate(MIB)
-        vdisks.attach(other, NAME)
+        vdisks.attach_device(other, NAME)
         place = devices.path(os.path.basename(other), NAME)
         node = shell.run('losetup', '--find', '--show', elsewhere)
         try:
@@ -304,7 +304,7 @@ class DeviceTestCase(base.VDiskTestCase):
                 self.assertEqual(MIB, two.seek(0, os.SEEK_END))
         finally:
             shell.run('losetup', '--detach', node)
-        vdisks.detach(other, NAME)
+        vdisks.detach_device(other, NAME)
 
     def test_processes_at_once(self):
         """Each may attach and detach; nobody gets another's device."""
@@ -331,7 +331,7 @@ class DeviceTestCase(base.VDiskTestCase):
             loop_devices, '_read', side_effect=lambda d: _buffered(real(d))
         ):
             error = self.assertRaises(
-                exception.DiskError, vdisks.attach, disk, NAME
+                exception.DiskError, vdisks.attach_device, disk, NAME
             )
         self.assertIn('direct I/O', str(error))
         self.assertEqual(
@@ -358,10 +358,10 @@ def _hold(place, seconds):
 def _attach_and_detach(disk, name, number):
     """Return what went wrong."""
     for _ in range(5):
-        vdisks.attach(disk, name)
+        vdisks.attach_device(disk, name)
         if number % 2:
             with contextlib.suppress(exception.DiskError):
-                vdisks.detach(disk, name)
+                vdisks.detach_device(disk, name)
         try:
             with open(devices.path(os.path.basename(disk), name), 'rb') as one:
                 if one.read(8) != name.encode():

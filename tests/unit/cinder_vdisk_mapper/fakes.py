@@ -33,7 +33,9 @@ class Backend(base.Backend):
     after each allocation; ``content`` is what (disk, name) holds.
     ``interrupted`` has extensions end before what they add is zeroed.
     ``bind_failures`` are the reasons that were counted. ``linked`` is the disk
-    of each link by name, ``open`` holds (disk, name) of what processes use.
+    of each link by name, ``to_devices`` are the names whose link leads to a
+    device; ``with_device`` and ``open`` hold (disk, name) of what has a device
+    and of what processes use.
     """
 
     connection_type = 'fake'
@@ -49,6 +51,8 @@ class Backend(base.Backend):
         self.bind_failures = []
         self.linked = {}
         self.open = set()
+        self.to_devices = set()
+        self.with_device = set()
 
     def disks(self):
         return [self.known[uuid] for uuid in sorted(self.known)]
@@ -73,11 +77,30 @@ class Backend(base.Backend):
     def links(self):
         return self.linked
 
-    def link(self, disk, name):
+    def link(self, disk, name, to_device=None):
+        if to_device is None:
+            to_device = self.is_linked_to_device(name)
         self.linked[name] = disk
+        self.to_devices.discard(name)
+        if to_device:
+            self.to_devices.add(name)
+            self.attach_device(disk, name)
 
     def unlink(self, name):
         self.linked.pop(name, None)
+        self.to_devices.discard(name)
+
+    def is_linked_to_device(self, name):
+        return name in self.to_devices
+
+    def attach_device(self, disk, name):
+        if self.is_linked_to_device(name):
+            self.with_device.add((disk, name))
+
+    def detach_device(self, disk, name):
+        if (disk, name) in self.open:
+            raise exception.DiskError(f'{name} is in use')
+        self.with_device.discard((disk, name))
 
     def in_use(self, disk, name):
         return (disk, name) in self.open

@@ -144,6 +144,7 @@ class SetupTestCase(DriverTestCase):
                 'vdisk_media',
                 'vdisk_default_mapping',
                 'vdisk_backend',
+                'vdisk_connection',
             },
             names,
         )

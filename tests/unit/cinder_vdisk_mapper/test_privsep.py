@@ -43,6 +43,7 @@ VALUES = {
     int: 1,
     str: 'name',
     str | None: None,
+    bool | None: None,
     Location: Location(('name', 'other')),
 }
 
@@ -154,7 +155,7 @@ class AllowListTestCase(testtools.TestCase):
                 )
 
     def test_every_operation_declares_its_types(self):
-        known = {str, int, bool, str | None}
+        known = {str, int, bool, str | None, bool | None}
         for module in (privsep, privsep_lvm):
             for operation in module.OPERATIONS.values():
                 self.assertTrue({*privsep.declared_types(operation)} <= known)
@@ -322,6 +323,7 @@ class BackendsTestCase(testtools.TestCase):
 
 #: methods of a backend that run no operation of their own
 LOOKUPS = (
+    'attached_path',
     'check_disk',
     'check_location',
     'device_path',
@@ -340,6 +342,7 @@ LOOKUPS = (
 #: operations of no disk
 RESULTS = {
     'disks': [],
+    'is_to_device': True,
     'legs': ['volume-1'],
     'moving_legs': ['volume-1.2'],
     'move_progress': (1, 2),
@@ -353,6 +356,7 @@ WITHOUT_DISK = (
     'release_throttle',
     'add_remote',
     'all_links',
+    'is_to_device',
     'link',
     'link_remote',
     'remote_device',

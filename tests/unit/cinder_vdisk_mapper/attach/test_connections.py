@@ -49,9 +49,76 @@ class ConnectionsTestCase(test_driver.DriverTestCase):
         ) as get:
             self.connections.remove_export(mock.sentinel.context, row)
         get.assert_called_once_with(mock.sentinel.context, 'id')
-        found.refresh.assert_called_once_with()
+        found.refresh.assert_called_with()
         (vdisk,) = self.operations.backend.known['a'].vdisks
         self.assertEqual(7, vdisk.size_gb)
+
+    def attached_as_device(self, *attachments):
+        """Return a volume with these attachments, and its connection."""
+        backend = self.operations.backend
+        backend.makes_devices = True
+        self.connections.configuration = mock.Mock(vdisk_connection='block')
+        backend.create('a', NAME, 'id', None, 10)
+        volume = test_driver.volume(
+            provider_location='a',
+            provider_id='a',
+            volume_attachment=list(attachments),
+        )
+        return volume, self.connections.initialize_connection(
+            volume, CONNECTOR
+        )
+
+    def test_block_devices(self):
+        volume, connection = self.attached_as_device(
+            test_driver.attachment('server')
+        )
+        self.assertEqual('local', connection['driver_volume_type'])
+        self.assertEqual(
+            f'/disks/by-volume/{NAME}', connection['data']['device_path']
+        )
+        self.assertEqual({('a', NAME)}, self.operations.backend.with_device)
+        self.connections.remove_export(None, volume)
+        self.assertEqual(set(), self.operations.backend.with_device)
+
+    def test_cinder_itself_fills_the_file(self):
+        _, connection = self.attached_as_device()
+        self.assertEqual('fake', connection['driver_volume_type'])
+        self.assertEqual(f'/disks/a/{NAME}', connection['data']['device_path'])
+        self.assertEqual(set(), self.operations.backend.with_device)
+
+    def test_a_device_that_another_attachment_needs(self):
+        volume, _ = self.attached_as_device(
+            test_driver.attachment('server'), test_driver.attachment('server')
+        )
+        self.connections.remove_export(None, volume)
+        self.assertEqual({('a', NAME)}, self.operations.backend.with_device)
+
+    def test_a_start_makes_what_servers_expect(self):
+        """By the connections that Nova keeps, whatever is configured."""
+        attachment = test_driver.attachment('server')
+        volume, _ = self.attached_as_device(attachment)
+        backend = self.operations.backend
+        for types, is_device in (
+            (['gpfs'], False),
+            (['gpfs', 'local'], False),
+            (['local'], True),
+            ([], True),
+            (['gpfs', 'local'], True),
+        ):
+            volume.volume_attachment = [
+                test_driver.attachment('server') for _ in types
+            ] or [attachment]
+            attachment.connection_info = {}
+            for one, type_ in zip(
+                volume.volume_attachment, types, strict=False
+            ):
+                one.connection_info = {'driver_volume_type': type_}
+            backend.with_device.clear()
+            self.connections.ensure_export(None, volume)
+            self.assertEqual(is_device, NAME in backend.to_devices, types)
+            self.assertEqual(
+                is_device, ('a', NAME) in backend.with_device, types
+            )
 
     def test_only_an_unbound_volume_is_bound_for_no_server(self):
         volume = test_driver.volume()

@@ -452,6 +452,9 @@ class Place(vdisk_steps.Place):
     def __init__(self, world, disk):
         self.world, self.path = world, disk
 
+    def activate(self):
+        self.world.step()
+
     def condemn(self):
         self.world.condemn(self.path)
 

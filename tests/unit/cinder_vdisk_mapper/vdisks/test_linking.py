@@ -84,6 +84,19 @@ class LinkingTestCase(testtools.TestCase):
         self.assertEqual('/disks/by-volume/volume-1', path)
         self.assertEqual({NAME: 'a'}, backend.linked)
 
+    def test_each_attachment_chooses_what_it_leads_to(self):
+        backend = self.backend('a')
+        for asked, is_to_device in (
+            (None, False),
+            (True, True),
+            (None, True),
+            (False, False),
+            (None, False),
+        ):
+            linking.stable_path(backend, self.volume, to_device=asked)
+            self.assertEqual(is_to_device, NAME in backend.to_devices)
+            self.assertEqual({NAME: 'a'}, backend.linked)
+
     def test_what_was_moved_since_it_was_read(self):
         backend = self.backend('b')
         self.volume.saved = 'b'

@@ -121,6 +121,19 @@ class CacheModesTest(base.BaseTestCase):
         # not one that is known
         self.assertEqual((None, None), self.of(self.server(file='fast')))
 
+    def test_loop_devices(self):
+        """A disk has the mode of what is attached from it as such."""
+        self.configure('file=writeback,block=none')
+        self.assertEqual(('writeback', 'none'), self.of())
+        self.paths[FILES] = f'/dev/diskplacer/{FILES}/volume-1'
+        self.assertEqual(('none', 'none'), self.of(self.server(file='none')))
+        self.assertEqual('', self.log.output)
+        os.unlink(self.conf)
+        self.assertEqual(
+            ('directsync', 'directsync'),
+            self.of(self.server(file='directsync')),
+        )
+
     def test_servers_that_differ_from_what_is_configured(self):
         self.configure('file=directsync')
         server = self.server(file='writeback', block='none')

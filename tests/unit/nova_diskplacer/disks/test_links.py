@@ -68,6 +68,21 @@ class LinksTestCase(testtools.TestCase):
             self.assertIsNone(links.linked_disk(self.root, NAME))
             self.assertEqual({}, links.all_links(self.root))
 
+    def test_to_a_device(self):
+        """The kind of a link is replaced with it, in one step."""
+        for to_device, target in (
+            (False, f'{self.root}/{DISK}/vdisks/{NAME}'),
+            (True, f'/dev/diskplacer/{DISK}/{NAME}'),
+            (False, f'{self.root}/{DISK}/vdisks/{NAME}'),
+        ):
+            links.link(self.root, DISK, NAME, to_device)
+            self.assertEqual(target, os.readlink(self.path))
+            self.assertEqual(target, links.resolve(self.path))
+            self.assertEqual(DISK, links.linked_disk(self.root, NAME))
+            self.assertEqual(to_device, links.is_to_device(self.root, NAME))
+        links.unlink(self.root, NAME)
+        self.assertFalse(links.is_to_device(self.root, NAME))
+
     def test_none_was_ever_made(self):
         self.assertIsNone(links.linked_disk(self.root, NAME))
         self.assertEqual({}, links.all_links(self.root))
@@ -111,6 +126,10 @@ class LinksTestCase(testtools.TestCase):
             f'{self.root}/disk/vdisks/{NAME}',
             f'/root/{DISK}/vdisks/{NAME}',
             f'/dev/diskplacer-{DISK}/volume-2',
+            f'/dev/diskplacer/{DISK}/volume-2',
+            f'/dev/diskplacer/disk/{NAME}',
+            f'/dev/diskplacer/x/{DISK}/{NAME}',
+            f'/mnt/diskplacer/{DISK}/{NAME}',
             f'/dev/diskplacer-disk/{NAME}',
             f'/mnt/diskplacer-{DISK}/{NAME}',
         ):

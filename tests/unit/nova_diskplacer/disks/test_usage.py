@@ -42,6 +42,26 @@ class OnDisksTest(base.BaseTestCase):
             test_libvirt_servers.make_xml(paths=paths), True
         )
 
+    def test_loop_devices(self):
+        links.link(self.root, DISK, 'volume-1', True)
+        one = self.server(links.path(self.root, 'volume-1'))
+        # where a move has led
+        two = self.server(f'/dev/diskplacer/{OTHER}/volume-2')
+        three = self.server('/dev/loop3', f'/dev/diskplacer/{GROUP}/volume-3')
+        disks = [self.disk(DISK), self.disk(OTHER)]
+        self.assertEqual(
+            {DISK: [one], OTHER: [two]},
+            usage.servers_by_disk([one, two, three], disks),
+        )
+        self.assertEqual(
+            [True, True, False, True],
+            [
+                usage.is_made_device(path)
+                for server in (one, two, three)
+                for path in server.vdisks
+            ],
+        )
+
     def test_files(self):
         real = self.useFixture(fixtures.TempDir()).path
         os.makedirs(os.path.join(real, 'vdisks'))
