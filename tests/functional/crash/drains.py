@@ -103,7 +103,12 @@ class DrainStopped(DrainInUse):
 
 
 class CancelledDrain(DrainInUse):
-    """A drain that was killed is undone."""
+    """A drain that was killed is undone.
+
+    Its victims are those of :class:`DrainInUse`, which deletes all as well.
+    """
+
+    ways = (operations.AGAIN,)
 
     def again(self, cloud, made):
         stays = drainer(cloud).cancel(cloud.claimed)

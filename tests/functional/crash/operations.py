@@ -26,9 +26,15 @@ from nova_diskplacer.disks import links
 from tests.functional.crash import cloud as cloud_
 from tests.functional.crash.cloud import GIB
 
+#: what is done after a kill: the operation is repeated, or all is deleted
+AGAIN, DELETE = 'repeated', 'deleted'
+
 
 class Operation:
     """One operation; all that is wrong raises AssertionError."""
+
+    #: what is done after a kill, each of another victim
+    ways = AGAIN, DELETE
 
     #: the backends that it takes
     media = ('hdd',)

@@ -21,8 +21,6 @@ from tests.functional.crash import cloud as cloud_
 from tests.functional.crash import operations
 from tests.functional.crash import steps as steps_
 
-AGAIN, DELETE = 'repeated', 'deleted'
-
 
 def start(directory, disk_root):
     """Start the cloud of this process, of which others are forked."""
@@ -48,7 +46,7 @@ def walk(kind):
     walked = []
     for number in steps_.choose(taken):
         step = number + 1
-        for way in (AGAIN, DELETE):
+        for way in operation.ways:
             made, _, where = _run(operation, number)
             try:
                 _survive(operation, made, step, where and way)
@@ -76,7 +74,7 @@ def walk_failing_saves(kind):
         number for number, (step, _) in enumerate(taken) if step == 'commit'
     ]
     for number in commits:
-        for way in (AGAIN, DELETE):
+        for way in operation.ways:
             made, _, where = _run(operation, number, True)
             try:
                 CLOUD.forked(_survivor, operation, made, number, way, False)
@@ -152,12 +150,12 @@ def _survivor(tell, operation, made, step, way, restarted=True):
     else:
         CLOUD.resume()
     operation.survived(CLOUD, made)
-    if restarted and way and (step % 2 == 0) == (way == AGAIN):
+    if restarted and way and (step % 2 == 0) == (way == operations.AGAIN):
         CLOUD.repair()
         operation.survived(CLOUD, made)
-    if way == AGAIN:
+    if way == operations.AGAIN:
         operation.again(CLOUD, made)
-    if way != DELETE:
+    if way != operations.DELETE:
         operation.check(CLOUD, made)
         _see_that_all_agrees('audit')
     operation.end(CLOUD, made)
