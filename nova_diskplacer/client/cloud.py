@@ -155,8 +155,35 @@ def is_location(location: Location) -> bool:
 
 def host_of(volume: Item) -> str:
     """Return the host of a volume's backend, empty if it has none."""
-    backend: str = volume['host'] or ''
-    return backend.partition('@')[0]
+    return _backend_of(volume)[0]
+
+
+def exported(volumes: collections.abc.Iterable[Item]) -> list[Item]:
+    """Return the vdisks among volumes that are exported to another host.
+
+    The export is in the place of the location. Other drivers may keep such
+    values, too, so a volume is a vdisk only if a backend of the same name has
+    one.
+    """
+    volumes = list(volumes)
+    sections = {
+        _backend_of(volume)[1]
+        for volume in volumes
+        if is_location(location_of(volume))
+    }
+    return [
+        volume
+        for volume in volumes
+        if volume['provider_id']
+        and not is_location(location_of(volume))
+        and _backend_of(volume)[1] in sections
+    ]
+
+
+def _backend_of(volume: Item) -> tuple[str, str]:
+    """Return the host and the section of a volume's backend."""
+    host, _, backend = (volume['host'] or '').partition('@')
+    return host, backend.partition('#')[0]
 
 
 def devices_of(volumes: collections.abc.Iterable[Item]) -> dict[str, str]:

@@ -10,19 +10,25 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""openstack vdisk move check."""
+"""openstack vdisk move check and host empty."""
 
 import argparse
 import typing
 
 from nova_diskplacer import exit_status
+from nova_diskplacer.client import views
 from nova_diskplacer.client.osc import base
+from nova_diskplacer.client.server_moves import emptying
 from nova_diskplacer.client.server_moves import facts
 from nova_diskplacer.client.server_moves import move_views
+from nova_diskplacer.client.server_moves import nova as nova_
 from nova_diskplacer.client.server_moves import reading
 from nova_diskplacer.client.server_moves import reasons
 
 _Parser = argparse.ArgumentParser
+
+# Seconds.
+_TIMEOUT = 3600
 
 
 class CheckMove(base.ShowOne):
@@ -48,3 +54,108 @@ class CheckMove(base.ShowOne):
         )
         names, values = move_views.check_fields(server, found, room)
         return names, tuple(map(base.column, values))
+
+
+class EmptyHost(base.Lister):
+    """Move all servers away from a host, and their vdisks with them.
+
+    Disables nova-compute of the host, and moves servers that run live and
+    those that are off cold. The scheduler chooses where. A cold migration is
+    confirmed, but none that somebody else has begun. Servers that cannot move
+    stay, with the reason. After Ctrl-C Nova goes on with what is under way,
+    and the same command with the rest. The exit status is 3 unless neither a
+    server nor a vdisk is left.
+    """
+
+    def add_arguments(self, parser: _Parser) -> None:
+        parser.add_argument(
+            'host',
+            metavar='HOST',
+            help='host of nova-compute, with or without its domain',
+        )
+        kind = parser.add_mutually_exclusive_group()
+        kind.add_argument(
+            '--live',
+            dest='kind',
+            action='store_const',
+            const=facts.LIVE,
+            help='move only the servers that run',
+        )
+        kind.add_argument(
+            '--cold',
+            dest='kind',
+            action='store_const',
+            const=facts.COLD,
+            help='move all servers cold: those that run are off meanwhile',
+        )
+        parser.add_argument(
+            '--parallel',
+            type=_positive,
+            default=1,
+            metavar='N',
+            help='servers that move at a time (default: %(default)s)',
+        )
+        parser.add_argument(
+            '--wait',
+            action='store_true',
+            help='wait for servers that Nova is at work on, and until the '
+            'data of all that have moved has left the host',
+        )
+        parser.add_argument(
+            '--plan',
+            action='store_true',
+            help='show what would be done, and change nothing',
+        )
+        parser.add_argument(
+            '--timeout',
+            type=_positive,
+            default=_TIMEOUT,
+            metavar='SECONDS',
+            help='end after this time; Nova goes on with what is under way '
+            '(default: %(default)s)',
+        )
+        base.add_profile_dirs(parser)
+
+    def take_action(self, args: argparse.Namespace) -> views.Table:
+        nova = nova_.Nova(self.connection, args.host)
+        nova.check_is_up()
+        run = emptying.Emptying(
+            nova,
+            reading.Reader(self.connection, base.load_profiles(args)),
+            args.kind,
+            args.parallel,
+            self._tell,
+        )
+        if args.plan:
+            planned, left = run.plan()
+            self.status = exit_status.of(
+                left or any(one.reasons for one in planned)
+            )
+            return move_views.plan_table(planned, left)
+        self._tell(f'nova-compute of {nova.host} {nova.disable()}')
+        try:
+            results = run.run(args.wait, args.timeout)
+        except KeyboardInterrupt:
+            for line in run.under_way():
+                self._tell(line)
+            self._tell('Interrupted. The same command goes on.')
+            raise
+        finally:
+            self._tell(
+                f'nova-compute of {nova.host} stays disabled. To enable it: '
+                + nova.enable_command
+            )
+        self.status = exit_status.of(
+            [one for one in results if not one.is_gone]
+        )
+        return move_views.results_table(results)
+
+    def _tell(self, line: str) -> None:
+        self.app.stderr.write(line + '\n')
+        self.app.stderr.flush()
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f'{text!r} is not a positive integer')
+    return int(text)

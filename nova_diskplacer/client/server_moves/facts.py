@@ -64,7 +64,8 @@ class Server:
     ``host`` is empty for a server that is on none. ``status`` is as users see
     it, ``vm_state`` and ``task`` are Nova's; ``task`` is empty without any.
     ``request`` are the vdisks of its flavor, None for none;
-    ``flavor_error`` says why the flavor is wrong.
+    ``flavor_error`` says why the flavor is wrong. ``is_running``: its guest
+    runs, whatever its state is.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Server:
     task: str = ''
     is_locked: bool = False
     locked_reason: str = ''
+    is_running: bool = False
     request: flavor.VDiskRequest | None = None
     flavor_error: str = ''
     volumes: tuple[Volume, ...] = ()

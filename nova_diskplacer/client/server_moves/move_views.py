@@ -17,7 +17,13 @@ import typing
 
 from nova_diskplacer.client import views
 from nova_diskplacer.client.server_moves import facts
+from nova_diskplacer.client.server_moves import plan
 from nova_diskplacer.client.server_moves import reasons as reasons_
+from nova_diskplacer.client.server_moves import remains
+
+# How a server moves that cannot move now, but will.
+_LATER = 'later'
+_NOT = 'no'
 
 
 def check_fields(
@@ -52,3 +58,48 @@ def check_fields(
         ),
     }
     return tuple(shown), tuple(shown.values())
+
+
+def plan_table(
+    planned: collections.abc.Iterable[plan.Planned],
+    others: collections.abc.Iterable[remains.Result],
+) -> views.Table:
+    """Return how each server leaves a host, and what else is there.
+
+    :param others: volumes of no server there, and servers elsewhere.
+    """
+    rows = [
+        (
+            one.server.name,
+            one.server.id,
+            one.server.status,
+            _how(one),
+            one.why_not,
+        )
+        for one in planned
+    ]
+    rows += [(*_subject(one), _NOT, one.reason) for one in others]
+    return ('Server', 'Server ID', 'Status', 'Move', 'Reason'), rows
+
+
+def results_table(
+    results: collections.abc.Iterable[remains.Result],
+) -> views.Table:
+    """Return what has become of each server of a host."""
+    return ('Server', 'Server ID', 'Status', 'Move', 'Result', 'Reason'), [
+        (*_subject(one), one.kind or '-', one.result, one.reason)
+        for one in results
+    ]
+
+
+def _how(planned: plan.Planned) -> str:
+    if not planned.reasons:
+        return planned.kind
+    return _LATER if planned.passes else _NOT
+
+
+def _subject(result: remains.Result) -> tuple[str, str, str]:
+    if result.server is not None:
+        server = result.server
+        return server.name, server.id, server.status
+    return '-', '-', result.volume.status if result.volume else '-'

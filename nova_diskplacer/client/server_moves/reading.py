@@ -13,6 +13,7 @@
 """Reads the facts of servers that are to move from Nova and Cinder."""
 
 import collections.abc
+import dataclasses
 import typing
 
 from openstack import exceptions as sdk_exc
@@ -32,6 +33,12 @@ _ATTACHMENTS = '3.27'
 
 # Statuses of a volume that Cinder does not migrate.
 _AT_REST = (None, 'deleting', 'error', 'none', 'success')
+
+# Status of the volumes of a shelved server.
+_RESERVED = 'reserved'
+
+# Power state of a guest that runs.
+_RUNNING = 1
 
 # Connection type of a volume that QEMU opens as a file.
 _FILE = 'gpfs'
@@ -110,11 +117,48 @@ class Reader:
             ],
         )
 
+    def without_volumes(self, server: Item) -> facts.Server:
+        """Return a server of Nova's, and nothing of its volumes."""
+        return server_of(server, self._profiles)
+
+    def forget_room(self) -> None:
+        """Have the room and the hosts be read anew: servers have moved."""
+        self._room = self._hosts = None
+
+    def volumes_of(self, host: str) -> list[facts.Volume]:
+        """Return the volumes whose data is on a host.
+
+        The server of a volume that is attached to none may be a shelved one.
+
+        :raises DiskPlacerError: Cinder does not answer.
+        """
+        with cloud.convert_errors(f'volumes of host {host}'):
+            volumes = list(
+                self._connection.block_storage.volumes(
+                    details=True, all_projects=True
+                )
+            )
+            moving = {volume['id'] for volume in cloud.exported(volumes)}
+            found = [
+                volume_of(volume)
+                for volume in volumes
+                if facts_.is_host(cloud.host_of(volume), host)
+                and (volume['id'] in moving or self._has_data(volume))
+            ]
+            return [
+                dataclasses.replace(
+                    volume, server_id=self._server_of(volume.id)
+                )
+                if volume.status == _RESERVED
+                else volume
+                for volume in found
+            ]
+
     def hosts_with_room(self, server: facts.Server) -> list[str] | None:
         """Return the other hosts with disks for a server's vdisks.
 
         Hosts whose nova-compute is down or disabled are none. Placement and
-        the services are read once.
+        the services are read once, until ``forget_room``.
 
         :returns: None for a server whose flavor has no vdisks.
         :raises DiskPlacerError: an API does not answer.
@@ -144,16 +188,26 @@ class Reader:
 
     def _connections(self, server_id: str) -> dict[str, Item]:
         """Return the connections of a server's attachments, by volume."""
+        return {
+            attachment['volume_id']: attachment['connection_info'] or {}
+            for attachment in self._attachments(instance_id=server_id)
+        }
+
+    def _server_of(self, volume_id: str) -> str | None:
+        """Return the server that a volume is reserved for."""
+        for attachment in self._attachments(volume_id=volume_id):
+            return str(attachment['instance'])
+        return None
+
+    def _attachments(self, **filters: str) -> list[Item]:
         response = self._connection.block_storage.get(
             '/attachments/detail',
-            params={'instance_id': server_id, 'all_tenants': '1'},
+            params={**filters, 'all_tenants': '1'},
             microversion=_ATTACHMENTS,
         )
         sdk_exc.raise_from_response(response)
-        return {
-            attachment['volume_id']: attachment['connection_info'] or {}
-            for attachment in response.json()['attachments']
-        }
+        attachments: list[Item] = response.json()['attachments']
+        return attachments
 
 
 def server_of(
@@ -178,6 +232,7 @@ def server_of(
         server['task_state'] or '',
         bool(server['is_locked']),
         terminal.printable(server['locked_reason'] or ''),
+        server['power_state'] == _RUNNING,
         request,
         error,
         tuple(volumes),

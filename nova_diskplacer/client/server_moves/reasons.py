@@ -105,6 +105,11 @@ def _of_state(server: facts.Server) -> collections.abc.Iterator[Reason]:
         yield Reason('is paused: unpause it, or move it live', _COLD_ONLY)
     elif server.vm_state == facts.STOPPED:
         yield Reason('is off, and moves cold', _LIVE_ONLY)
+    elif server.vm_state == facts.ERROR and server.is_running:
+        yield Reason(
+            'is in ERROR, but runs: after an aborted live migration, '
+            f'openstack server set --state active {server.id}'
+        )
     elif server.vm_state != facts.ACTIVE:
         yield Reason(
             _STATES.get(server.vm_state, f'is in state {server.vm_state}')

@@ -56,6 +56,10 @@ CASES = (
     ('openstack vdisk list', exit_status.ERROR),
     ('openstack vdisk list --pending soon', exit_status.USAGE),
     ('openstack vdisk disk show', exit_status.USAGE),
+    ('openstack vdisk move check server', exit_status.ERROR),
+    ('openstack vdisk host empty host --plan', exit_status.ERROR),
+    ('openstack vdisk host empty host --live --cold', exit_status.USAGE),
+    ('openstack vdisk host empty host --parallel 0', exit_status.USAGE),
     ('openstack vdisk nonsense', exit_status.USAGE),
 )
 

@@ -1,0 +1,225 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What Nova is asked for while servers leave a host.
+
+No request names the host where a server goes: the scheduler chooses it.
+"""
+
+import collections.abc
+import typing
+
+from openstack import exceptions as sdk_exc
+
+from nova_diskplacer import exception
+from nova_diskplacer.client import cloud
+from nova_diskplacer.client import facts as facts_
+from nova_diskplacer.client.server_moves import facts
+
+# The first microversion without forced live migrations.
+_MOVES = '2.68'
+
+# The first microversion that tells why an action failed.
+_ACTIONS = '2.84'
+
+_BODIES: dict[str, dict[str, typing.Any]] = {
+    facts.LIVE: {'os-migrateLive': {'host': None, 'block_migration': 'auto'}},
+    facts.COLD: {'migrate': None},
+}
+
+# Actions of Nova after which a server waits for a confirmation.
+_TO_CONFIRM = ('migrate', 'resize')
+
+# nova-compute itself enables a service with such a reason again.
+_AUTOMATIC = 'AUTO: '
+
+# Characters of a reason that Nova keeps.
+_LONGEST = 255
+
+_ENABLE = 'openstack compute service set --enable {} nova-compute'
+_REASON = 'emptied by "openstack vdisk host empty"; enable it again by: '
+
+
+class Busy(exception.DiskPlacerError):
+    """Nova does not move a server in the state that it is in now."""
+
+
+class Nova:
+    """Nova's API, for the servers of one host.
+
+    All methods raise DiskPlacerError if Nova does not answer or refuses.
+
+    :param name: of the host, with or without its domain.
+    """
+
+    def __init__(self, connection: cloud.Connection, name: str) -> None:
+        self._compute = connection.compute
+        services = cloud.read_compute_services(connection)
+        found = [
+            service
+            for service in services
+            if facts_.is_host(service['host'], name)
+        ]
+        if len(found) != 1:
+            raise exception.DiskPlacerError(
+                f'{len(found)} hosts with nova-compute are named {name}; '
+                'there are: '
+                + (', '.join(sorted(one['host'] for one in services)) or '-')
+            )
+        self._service = found[0]
+        self.host: str = self._service['host']
+
+    def check_is_up(self) -> None:
+        """Check that nova-compute is up.
+
+        :raises DiskPlacerError: it is down, so that no server can leave.
+        """
+        if self._service['state'] != 'up':
+            raise exception.DiskPlacerError(
+                f'nova-compute of host {self.host} is down, and no server '
+                'moves away from it: start it first'
+            )
+
+    @property
+    def enable_command(self) -> str:
+        """The command that lets the host take servers again."""
+        return _ENABLE.format(self.host)
+
+    def disable(self) -> str:
+        """Keep new servers away from the host.
+
+        A host that an operator has disabled keeps that operator's reason.
+
+        :returns: what the service is now, for people.
+        """
+        reason = self._service['disabled_reason'] or ''
+        is_disabled = self._service['status'] == 'disabled'
+        if not is_disabled or reason.startswith(_AUTOMATIC):
+            with cloud.convert_errors(f'nova-compute of {self.host}'):
+                self._compute.disable_service(
+                    self._service,
+                    self.host,
+                    'nova-compute',
+                    (_REASON + self.enable_command)[:_LONGEST],
+                )
+            return 'is disabled now'
+        if reason.startswith(_REASON):
+            return 'was disabled by this command before'
+        return 'was disabled before' + (f': {reason}' if reason else '')
+
+    def servers(self) -> list[cloud.Item]:
+        """Return the servers on the host, soft-deleted ones included."""
+        with cloud.convert_errors(f'servers of {self.host}'):
+            return list(
+                self._compute.servers(
+                    details=True,
+                    all_projects=True,
+                    compute_host=self.host,
+                    is_soft_deleted=True,
+                )
+            )
+
+    def server(self, id_: str) -> cloud.Item | None:
+        """Return a server, None if it is deleted."""
+        with cloud.convert_errors(f'server {id_}'):
+            try:
+                found: cloud.Item = self._compute.get_server(id_)
+            except sdk_exc.NotFoundException:
+                return None
+        return found
+
+    def move(self, id_: str, kind: str) -> str:
+        """Move a server to a host that the scheduler chooses.
+
+        :returns: the ID of the request, which Nova's action has.
+        :raises Busy: something else is done with the server.
+        """
+        return self._act(id_, _BODIES[kind])
+
+    def confirm(self, id_: str) -> None:
+        """Confirm a cold migration.
+
+        :raises Busy: it is confirmed or reverted already.
+        """
+        self._act(id_, {'confirmResize': None})
+
+    def is_last(self, id_: str, request_id: str) -> bool:
+        """Return whether a migration was a server's last one to confirm."""
+        for action in self._actions(id_):
+            if action['action'] in _TO_CONFIRM:
+                return bool(action['request_id'] == request_id)
+        return False
+
+    def failure(self, id_: str, request_id: str) -> str:
+        """Return why an action failed, empty if Nova does not tell."""
+        url = f'/servers/{id_}/os-instance-actions/{request_id}'
+        action = self._get(url)['instanceAction']
+        texts = [
+            event.get('details') or event['event']
+            for event in action['events']
+            if event['result'] == 'Error'
+        ]
+        return texts[0] if texts else ''
+
+    def was_aborted(self, id_: str) -> bool:
+        """Return whether the last migration of a server was aborted."""
+        with cloud.convert_errors(f'migrations of server {id_}'):
+            migrations = list(self._compute.migrations(server_id=id_))
+        # each ID is larger than those before
+        last = max(migrations, key=lambda one: one['id'], default=None)
+        return last is not None and last['status'] == 'cancelled'
+
+    def unconfirmed(self) -> list[cloud.Item]:
+        """Return the servers that have left, and may still come back.
+
+        They wait for a confirmation of their resize or cold migration.
+        """
+        with cloud.convert_errors(f'migrations from {self.host}'):
+            ids = {
+                migration['server_id']
+                for migration in self._compute.migrations(
+                    source_compute=self.host, status='finished'
+                )
+            }
+        servers = [self.server(id_) for id_ in sorted(ids)]
+        return [
+            server
+            for server in servers
+            if server is not None
+            and server['vm_state'] == facts.RESIZED
+            and server['compute_host'] != self.host
+        ]
+
+    def _act(self, id_: str, body: dict[str, typing.Any]) -> str:
+        with cloud.convert_errors(f'server {id_}'):
+            response = self._compute.post(
+                f'/servers/{id_}/action', json=body, microversion=_MOVES
+            )
+            try:
+                sdk_exc.raise_from_response(response)
+            except sdk_exc.ConflictException as error:
+                raise Busy(f'Nova refuses: {error.details}') from error
+        request_id: str = response.headers.get('x-openstack-request-id', '')
+        return request_id
+
+    def _actions(self, id_: str) -> list[cloud.Item]:
+        """Return the actions of a server, the newest first."""
+        found = self._get(f'/servers/{id_}/os-instance-actions')
+        actions: list[cloud.Item] = found['instanceActions']
+        return actions
+
+    def _get(self, url: str) -> collections.abc.Mapping[str, typing.Any]:
+        with cloud.convert_errors(url):
+            response = self._compute.get(url, microversion=_ACTIONS)
+            sdk_exc.raise_from_response(response)
+        body: dict[str, typing.Any] = response.json()
+        return body
