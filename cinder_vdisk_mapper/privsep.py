@@ -314,6 +314,7 @@ OPERATIONS: dict[str, Operation] = {
     'unlink': unlink,
     'attach_device': _attach_device,
     'detach_device': _detach_device,
+    'with_device': _on_disk(vdisks.with_device),
     'in_use': _on_disk(vdisks.in_use),
     'writes': _on_disk(vdisks.writes),
     'create': _on_disk(vdisks.create),

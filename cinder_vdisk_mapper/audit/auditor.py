@@ -180,6 +180,8 @@ class Auditor:
                     )
                 case findings.LINK:
                     self._link(host, finding)
+                case findings.DETACH:
+                    self._detach(finding)
                 case findings.UNLINK:
                     for backend in self.reader.backends:
                         backend.unlink(vdisk)
@@ -207,6 +209,20 @@ class Auditor:
                     f'its link leads to disk {linked} meanwhile'
                 )
             backend.link(finding.disk, finding.vdisk)
+
+    def _detach(self, finding: findings.Finding) -> None:
+        """Remove the device of a vdisk, unless its link leads there by now."""
+        disk, name = finding.disk, finding.vdisk
+        backend = self._operations(disk).backend
+        with contextlib.ExitStack() as stack:
+            if finding.owner:
+                lock = locks.hold(f'volume-{finding.owner}', wait=False)
+                stack.enter_context(lock)
+            if backend.linked_disk(
+                name
+            ) == disk and backend.is_linked_to_device(name):
+                raise exception.DiskError('its link leads there meanwhile')
+            backend.detach_device(disk, name)
 
     def _extend(self, uuid: str, name: str, size_gb: int) -> None:
         operations = self._operations(uuid)

@@ -25,6 +25,7 @@ PUBLISH = 'publish'
 LINK = 'link'
 UNLINK = 'unlink'
 FOLLOW = 'follow'
+DETACH = 'detach'
 
 #: kind of a finding: the vdisk of a deleted volume or snapshot
 ORPHAN = 'orphan'

@@ -30,6 +30,7 @@ from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import records as records_
 from nova_diskplacer import exception
 from nova_diskplacer import nova_server
+from nova_diskplacer.disks import discover
 from nova_diskplacer.host import files
 from nova_diskplacer.placement import client as placement_client
 
@@ -56,11 +57,14 @@ class HostReader:
         :raises PlacementError: Placement cannot be asked.
         """
         records = self.records.of_host()
-        disks = {
-            disk.uuid: disk
-            for backend in self.backends
-            for disk in backend.disks()
-        }
+        disks = {}
+        devices: set[tuple[str, str]] = set()
+        for backend in self.backends:
+            for disk in backend.disks():
+                disks[disk.uuid] = disk
+                if disk.health not in discover.UNAVAILABLE:
+                    names = backend.with_device(disk.uuid)
+                    devices.update((disk.uuid, name) for name in names)
         recorded = {record.vdisk for record in records}
         records += self.records.others(
             vdisk.name
@@ -100,6 +104,31 @@ class HostReader:
                 for vdisk in disk.vdisks
             )
             or files.is_locked(leg_steps.LOCK),
+            to_devices=self._to_devices(links),
+            devices=frozenset(devices),
+            moved=self._moved(devices),
+        )
+
+    def _to_devices(
+        self, links: collections.abc.Mapping[str, str | None]
+    ) -> frozenset[str]:
+        """Return the names of links that lead to devices."""
+        return frozenset(
+            name
+            for backend in self.backends
+            for name, disk in links.items()
+            if disk and backend.is_linked_to_device(name)
+        )
+
+    def _moved(
+        self, devices: collections.abc.Iterable[tuple[str, str]]
+    ) -> frozenset[str]:
+        """Return the names of those vdisks that have the record of a move."""
+        return frozenset(
+            name
+            for backend in self.backends
+            for _, name in devices
+            if backend.recorded_move(name)
         )
 
     def _is_forgotten(self, uuid: str) -> bool:

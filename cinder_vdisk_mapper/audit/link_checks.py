@@ -95,3 +95,30 @@ def check(host: state.HostState) -> findings.Findings:
                 findings.FOLLOW if linked in present else '',
                 '' if linked in present else f'bring disk {linked} back',
             )
+        elif (
+            record.status == 'in-use'
+            and name in host.to_devices
+            and linked in present
+            and (linked, name) not in host.devices
+        ):
+            yield findings.Finding(
+                'missing-device',
+                linked,
+                name,
+                record.id,
+                'the volume is attached as a loop device, which is not there: '
+                'its server does not start',
+                findings.LINK,
+            )
+    for uuid, name in sorted(host.devices):
+        is_linked = name in host.to_devices and host.links.get(name) == uuid
+        if not is_linked and name not in host.moved:
+            owner = living.get(name)
+            yield findings.Finding(
+                'unused-device',
+                uuid,
+                name,
+                owner.id if owner else '',
+                'the vdisk has a loop device to which no link leads',
+                findings.DETACH,
+            )

@@ -115,6 +115,10 @@ class HostState:
     does not have. ``links`` has the disk that each link leads to, None if
     that is not known, by the name of its vdisk. ``moves_legs`` is false if a
     move of legs of an elastic vdisk is begun and no process carries it out.
+
+    ``to_devices`` are the names of links that lead to devices made for their
+    vdisks. ``devices`` has disk and name of each vdisk that has such a device;
+    ``moved`` are the names of those with the record of a move.
     """
 
     records: tuple[Record, ...]
@@ -125,6 +129,9 @@ class HostState:
     nova: Nova = Nova()
     links: dict[str, str | None] = dataclasses.field(default_factory=dict)
     moves_legs: bool = True
+    to_devices: frozenset[str] = frozenset()
+    devices: frozenset[tuple[str, str]] = frozenset()
+    moved: frozenset[str] = frozenset()
 
     def vdisks_of(self, server: str) -> list[tuple[str, VDisk]]:
         """Return the vdisks bound for a server, with their disks."""

@@ -214,10 +214,14 @@ class Backend(abc.ABC):
         """
 
     def detach_device(self, disk: str, name: str) -> None:  # noqa: B027
-        """Remove the device of a vdisk that is attached as one, if it has one.
+        """Remove the device that was made for a vdisk, if there is one.
 
         :raises DiskError: it is in use.
         """
+
+    def with_device(self, disk: str) -> list[str]:
+        """Return the names of the vdisks for which a device is made."""
+        return []
 
     def link_remote(self, name: str) -> None:
         """Make the link to a vdisk lead to that of another host."""

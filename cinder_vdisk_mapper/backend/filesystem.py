@@ -57,8 +57,10 @@ class FilesystemBackend(base.Backend):
             self._run('attach_device', disk, name)
 
     def detach_device(self, disk: str, name: str) -> None:
-        if self.is_linked_to_device(name):
-            self._run('detach_device', disk, name)
+        self._run('detach_device', disk, name)
+
+    def with_device(self, disk: str) -> list[str]:
+        return list(self._run('with_device', disk))
 
     def device_path(self, disk: str, name: str) -> str:
         return vdisks.path(discover.disk_path(self.disk_root, disk), name)

@@ -94,7 +94,7 @@ class OneDisk(Layout):
                 self.backend.attach_device(disk, self.name)
 
     def deactivate(self) -> None:
-        if self.disk:
+        if self.disk and self.backend.is_linked_to_device(self.name):
             self.backend.detach_device(self.disk, self.name)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:

@@ -106,6 +106,16 @@ def find(file: int, name: str, sys: str = sysfs.SYS) -> list[str]:
     return sorted(found)
 
 
+def files_in(directory: str, sys: str = sysfs.SYS) -> list[str]:
+    """Return the names of the files in a directory that have loop devices.
+
+    :param directory: its real path in this mount namespace.
+    """
+    paths = glob.glob(f'{glob.escape(sys)}/block/loop*/loop/backing_file')
+    places = [os.path.split(sysfs.read_optional(path)) for path in paths]
+    return sorted({name for parent, name in places if parent == directory})
+
+
 def bind(file: int) -> str:
     """Make a loop device for a file that is open for writing.
 

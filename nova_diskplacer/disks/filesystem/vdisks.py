@@ -35,6 +35,7 @@ from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.disks.vdisk import is_snapshot
 from nova_diskplacer.host import files as host_files
+from nova_diskplacer.host import loop_devices
 
 DIRECTORY = 'vdisks'
 
@@ -303,6 +304,12 @@ def detach_device(disk: str, name: str) -> None:
         files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
     ):
         _detach(disk, name, descriptor)
+
+
+def with_device(disk: str) -> list[str]:
+    """Return the names of the vdisks that have loop devices, sorted."""
+    directory = os.path.join(os.path.realpath(disk), DIRECTORY)
+    return loop_devices.files_in(directory)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ import glob
 import mmap
 import multiprocessing
 import os
+import re
 import time
 from unittest import mock
 
@@ -107,6 +108,7 @@ class DeviceTestCase(base.VDiskTestCase):
         node = self.attach()
         self.assertEqual(node, self.attach())
         self.assertEqual([self.path()], self.bound())
+        self.assertEqual([NAME], vdisks.with_device(self.disk))
         with self.used() as device:
             self.assertEqual(8 * MIB, os.lseek(device, 0, os.SEEK_END))
             with mmap.mmap(-1, 4096) as page:
@@ -121,6 +123,7 @@ class DeviceTestCase(base.VDiskTestCase):
         vdisks.detach_device(self.disk, NAME)
         vdisks.detach_device(self.disk, NAME)
         self.assertNoDevice(node)
+        self.assertEqual([], vdisks.with_device(self.disk))
         self.assertEqual(b'againvice', self.content()[2 * MIB :][:9])
 
     def test_writes_are_seen(self):
@@ -135,6 +138,23 @@ class DeviceTestCase(base.VDiskTestCase):
             self.write_device(device, b'x')
             self.assertNotEqual(before, vdisks.writes(self.disk, NAME))
         self.assertTrue(vdisks.written(self.disk, NAME))
+
+    def test_the_cgroup_of_the_user_pays(self):
+        """The agent weighs servers on the disk by their cgroups."""
+        self.attach()
+        count = 1 << 20
+        with _cgroup(self.node_of_disk()) as group:
+            process = multiprocessing.get_context('fork').Process(
+                target=_write_in, args=(group, self.place(), count)
+            )
+            process.start()
+            process.join()
+            self.assertEqual(0, process.exitcode)
+            self.assertGreaterEqual(group.written(), count)
+
+    def node_of_disk(self):
+        number = os.stat(self.disk).st_dev
+        return f'{os.major(number)}:{os.minor(number)}'
 
     def test_in_use(self):
         self.assertFalse(vdisks.in_use(self.disk, NAME))
@@ -342,6 +362,59 @@ class DeviceTestCase(base.VDiskTestCase):
                 if directory in open(path).read()
             ],
         )
+
+
+class _Group:
+    """A cgroup that counts what its processes write to a disk.
+
+    It is one of the unified hierarchy if that has the I/O controller, or of
+    the older one's controller, which counts where there is a limit.
+    """
+
+    def __init__(self, disk):
+        self.disk = disk
+        base = '/sys/fs/cgroup'
+        self.is_unified = os.path.exists(f'{base}/cgroup.controllers')
+        parent = base if self.is_unified else f'{base}/blkio'
+        self.path = f'{parent}/diskplacer-test-{os.getpid()}'
+        os.mkdir(self.path)
+        if self.is_unified:
+            with contextlib.suppress(OSError):
+                self.put('+io', f'{base}/cgroup.subtree_control')
+        else:
+            self.put(f'{disk} {10**12}', 'blkio.throttle.write_bps_device')
+
+    def put(self, text, name):
+        with open(os.path.join(self.path, name), 'w') as stream:
+            stream.write(text)
+
+    def written(self):
+        """Return the bytes written to the disk."""
+        name = (
+            'io.stat' if self.is_unified else 'blkio.throttle.io_service_bytes'
+        )
+        with open(f'{self.path}/{name}') as stream:
+            text = stream.read()
+        found = re.search(
+            rf'^{self.disk} (?:Write |.*\bwbytes=)(\d+)', text, re.M
+        )
+        return int(found[1]) if found else 0
+
+
+@contextlib.contextmanager
+def _cgroup(disk):
+    group = _Group(disk)
+    try:
+        yield group
+    finally:
+        os.rmdir(group.path)
+
+
+def _write_in(group, place, count):
+    group.put(str(os.getpid()), 'cgroup.procs')
+    device = os.open(place, os.O_RDWR | os.O_DIRECT)
+    with mmap.mmap(-1, count) as page:
+        os.pwrite(device, page, 0)
 
 
 def _buffered(status):

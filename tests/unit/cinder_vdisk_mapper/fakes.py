@@ -34,7 +34,7 @@ class Backend(base.Backend):
     ``interrupted`` has extensions end before what they add is zeroed.
     ``bind_failures`` are the reasons that were counted. ``linked`` is the disk
     of each link by name, ``to_devices`` are the names whose link leads to a
-    device; ``with_device`` and ``open`` hold (disk, name) of what has a device
+    device; ``has_device`` and ``open`` hold (disk, name) of what has a device
     and of what processes use.
     """
 
@@ -52,7 +52,7 @@ class Backend(base.Backend):
         self.linked = {}
         self.open = set()
         self.to_devices = set()
-        self.with_device = set()
+        self.has_device = set()
 
     def disks(self):
         return [self.known[uuid] for uuid in sorted(self.known)]
@@ -95,12 +95,15 @@ class Backend(base.Backend):
 
     def attach_device(self, disk, name):
         if self.is_linked_to_device(name):
-            self.with_device.add((disk, name))
+            self.has_device.add((disk, name))
 
     def detach_device(self, disk, name):
         if (disk, name) in self.open:
             raise exception.DiskError(f'{name} is in use')
-        self.with_device.discard((disk, name))
+        self.has_device.discard((disk, name))
+
+    def with_device(self, disk):
+        return sorted(name for uuid, name in self.has_device if uuid == disk)
 
     def in_use(self, disk, name):
         return (disk, name) in self.open

@@ -343,6 +343,7 @@ LOOKUPS = (
 RESULTS = {
     'disks': [],
     'is_to_device': True,
+    'with_device': [],
     'legs': ['volume-1'],
     'moving_legs': ['volume-1.2'],
     'move_progress': (1, 2),

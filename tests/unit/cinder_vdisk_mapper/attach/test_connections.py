@@ -76,22 +76,22 @@ class ConnectionsTestCase(test_driver.DriverTestCase):
         self.assertEqual(
             f'/disks/by-volume/{NAME}', connection['data']['device_path']
         )
-        self.assertEqual({('a', NAME)}, self.operations.backend.with_device)
+        self.assertEqual({('a', NAME)}, self.operations.backend.has_device)
         self.connections.remove_export(None, volume)
-        self.assertEqual(set(), self.operations.backend.with_device)
+        self.assertEqual(set(), self.operations.backend.has_device)
 
     def test_cinder_itself_fills_the_file(self):
         _, connection = self.attached_as_device()
         self.assertEqual('fake', connection['driver_volume_type'])
         self.assertEqual(f'/disks/a/{NAME}', connection['data']['device_path'])
-        self.assertEqual(set(), self.operations.backend.with_device)
+        self.assertEqual(set(), self.operations.backend.has_device)
 
     def test_a_device_that_another_attachment_needs(self):
         volume, _ = self.attached_as_device(
             test_driver.attachment('server'), test_driver.attachment('server')
         )
         self.connections.remove_export(None, volume)
-        self.assertEqual({('a', NAME)}, self.operations.backend.with_device)
+        self.assertEqual({('a', NAME)}, self.operations.backend.has_device)
 
     def test_a_start_makes_what_servers_expect(self):
         """By the connections that Nova keeps, whatever is configured."""
@@ -113,11 +113,11 @@ class ConnectionsTestCase(test_driver.DriverTestCase):
                 volume.volume_attachment, types, strict=False
             ):
                 one.connection_info = {'driver_volume_type': type_}
-            backend.with_device.clear()
+            backend.has_device.clear()
             self.connections.ensure_export(None, volume)
             self.assertEqual(is_device, NAME in backend.to_devices, types)
             self.assertEqual(
-                is_device, ('a', NAME) in backend.with_device, types
+                is_device, ('a', NAME) in backend.has_device, types
             )
 
     def test_only_an_unbound_volume_is_bound_for_no_server(self):

@@ -330,6 +330,45 @@ class LockTestCase(AuditorTestCase):
         self.assertEqual([found], host.repair([found]))
         self.assertEqual('d1', backend.linked_disk(record.vdisk))
 
+    def test_devices(self):
+        record, held = self.volume(1, 'd1')
+        record = dataclasses.replace(record, status='in-use')
+        host = self.host([record], {'d1': [held]})
+        backend, name = host.reader.backends[0], record.vdisk
+        backend.link('d1', name, to_device=True)
+        backend.recorded_move = lambda name: None
+        self.assertEqual([], host.audit())
+        # the host was rebooted, and its server is in the way
+        backend.has_device = {('d2', name)}
+        found = host.audit()
+        self.assertEqual(
+            [('missing-device', 'd1'), ('unused-device', 'd2')],
+            [(one.kind, one.disk) for one in found],
+        )
+        log = self.useFixture(fixtures.FakeLogger())
+        with self.lock(f'volume-{record.id}'):
+            self.assertEqual([], host.repair(found))
+        self.assertIn(f'works on volume-{record.id}', log.output)
+        self.assertEqual(found, host.repair(found))
+        self.assertEqual({('d1', name)}, backend.has_device)
+        self.assertEqual([], host.audit())
+
+    def test_a_device_that_is_linked_meanwhile(self):
+        record, held = self.volume(1, 'd1')
+        host = self.host([record], {'d1': [held]})
+        backend, name = host.reader.backends[0], record.vdisk
+        backend.recorded_move = lambda name: None
+        backend.has_device = {('d1', name)}
+        (found,) = host.audit()
+        log = self.useFixture(fixtures.FakeLogger())
+        look = backend.disks
+        links = dict(backend.linked)
+        backend.links = lambda: links
+        backend.disks = lambda: backend.link('d1', name, True) or look()
+        self.assertEqual([], host.repair([found]))
+        self.assertIn('leads there meanwhile', log.output)
+        self.assertEqual({('d1', name)}, backend.has_device)
+
     def test_what_changed_before_the_lock_was_taken(self):
         unrecorded, there = self.volume(1, None)
         gone, orphan = self.volume(2, deleted=True)

@@ -26,7 +26,17 @@ DETACHED = dataclasses.replace(ATTACHED, status='available')
 
 
 class LinkChecksTestCase(unittest.TestCase):
-    def found(self, records, links, held=('d1',), forgotten=(), **healths):
+    def found(
+        self,
+        records,
+        links,
+        held=('d1',),
+        forgotten=(),
+        to_devices=(),
+        devices=(),
+        moved=(),
+        **healths,
+    ):
         """Return (kind, disk, repair) of what is found on two disks."""
         disks = tuple(
             make_disk(
@@ -42,6 +52,9 @@ class LinkChecksTestCase(unittest.TestCase):
             {},
             frozenset(forgotten),
             links=links,
+            to_devices=frozenset(to_devices),
+            devices=frozenset(devices),
+            moved=frozenset(moved),
         )
         return [
             (one.kind, one.disk, one.repair) for one in link_checks.check(host)
@@ -51,6 +64,40 @@ class LinkChecksTestCase(unittest.TestCase):
         self.assertEqual([], self.found([ATTACHED], {'volume-1': 'd1'}))
         self.assertEqual([], self.found([DETACHED], {'volume-1': 'd1'}))
         self.assertEqual([], self.found([DETACHED], {}))
+
+    def test_devices(self):
+        name = 'volume-1'
+        one, two = ('d1', name), ('d2', name)
+        missing = ('missing-device', 'd1', findings.LINK)
+        unused = ('unused-device', 'd2', findings.DETACH)
+        for record, to_device, devices, moved, expected in (
+            (ATTACHED, True, [one], False, []),
+            (ATTACHED, True, [], False, [missing]),
+            (ATTACHED, False, [], False, []),
+            # the next attachment makes it
+            (DETACHED, True, [], False, []),
+            # it may be about to be attached
+            (DETACHED, True, [one], False, []),
+            (dataclasses.replace(ATTACHED, settled=False), True, [], 0, []),
+            (ATTACHED, True, [one, two], False, [unused]),
+            # QEMU copies to it
+            (ATTACHED, True, [one, two], True, []),
+            (ATTACHED, True, [two], True, [missing]),
+            (ATTACHED, False, [two], False, [unused]),
+        ):
+            found = self.found(
+                [record],
+                {name: 'd1'},
+                to_devices=[name] if to_device else [],
+                devices=devices,
+                moved=[name] if moved else [],
+            )
+            self.assertEqual(expected, found, (record, to_device, devices))
+        # of a vdisk that no volume is
+        self.assertEqual(
+            [('unused-device', 'd1', findings.DETACH)],
+            self.found([], {}, devices=[one]),
+        )
 
     def test_of_an_attached_volume(self):
         missing = [('missing-link', 'd1', findings.LINK)]
