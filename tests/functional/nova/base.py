@@ -294,6 +294,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     disks_count = 6
     disk = {}
     filters = ('DiskPlacementFilter',)
+    volumes_fixture = volumes.VDisks
 
     def setUp(self):
         self.flags(api_paste_config=self.api_paste_config(), group='wsgi')
@@ -367,7 +368,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             )
         self.placement.put(f'/traits/{MARK}', None, version='1.6')
         self.hosts = {}
-        self.volumes = self.useFixture(volumes.VDisks(self))
+        self.volumes = self.useFixture(self.volumes_fixture(self))
         for number in range(self.hosts_count):
             self.add_host(f'host{number}')
         self.agents = Agents(self.hosts)
