@@ -54,6 +54,7 @@ from nova_diskplacer.disks import bind_failures
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks import move_records
+from nova_diskplacer.disks import remote
 from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.location import Location
@@ -298,6 +299,21 @@ def _copy(
     return next_start
 
 
+def copy_remote(uuid: str, name: str, start: int, *, root: str) -> int | None:
+    """Copy one part of the vdisk of another host to that of this one.
+
+    As :func:`copies.copy_remote`; the other vdisk is that of the link.
+    """
+
+    @_on_disk
+    def from_remote(path: str) -> int | None:
+        device = remote.path(root, name)
+        return copies.copy_remote(path, name, device, start)
+
+    next_start: int | None = from_remote(uuid, root=root)
+    return next_start
+
+
 OPERATIONS: dict[str, Operation] = {
     'disks': list_disks(discover.FILESYSTEM),
     'disk': inspect_disk,
@@ -329,6 +345,7 @@ OPERATIONS: dict[str, Operation] = {
     'revert': _on_disk(copies.revert),
     'clear': _on_disk(copies.clear),
     'copy': _copy,
+    'copy_remote': copy_remote,
 }
 
 

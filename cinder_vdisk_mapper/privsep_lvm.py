@@ -36,6 +36,7 @@ from oslo_privsep import priv_context
 from cinder_vdisk_mapper import privsep
 from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import remote
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
@@ -84,6 +85,19 @@ def _copy(uuid: str, name: str, target: str, rate: int) -> None:
     groups.run_unless_hung(
         target, lambda: copies.copy(uuid, name, target, rate)
     )
+
+
+def copy_remote(uuid: str, name: str, start: int, *, root: str) -> int | None:
+    """Copy one part of the vdisk of another host to that of this one.
+
+    As :func:`copies.copy_remote`; the other vdisk is that of the link.
+    """
+
+    def from_remote() -> int | None:
+        device = remote.path(root, name)
+        return copies.copy_remote(uuid, name, device, start)
+
+    return groups.run_unless_hung(uuid, from_remote)
 
 
 def _on_disks(
@@ -153,6 +167,7 @@ OPERATIONS: dict[str, privsep.Operation] = {
     'revert': _on_disk(copies.revert),
     'clear': _on_disk(copies.clear),
     'copy': _on_disk(_copy),
+    'copy_remote': copy_remote,
     'legs': _on_disk(volumes.legs),
     'create_piece': _on_disk(volumes.create_piece),
     'activate_stripe': _on_disks(stripes.activate_stripe),

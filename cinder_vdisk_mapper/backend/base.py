@@ -401,6 +401,20 @@ class Backend(abc.ABC):
         """
         self._run('copy', disk, name, target, rate)
 
+    def copy_remote(self, disk: str, name: str, start: int) -> int | None:
+        """Copy a part of the vdisk of another host to that of this one.
+
+        The copy is not attached, and at least as large. The part is durable
+        when this returns; bytes beyond the end of the other vdisk read as
+        zeros.
+
+        :param start: offset at which to continue, 0 in the first call.
+        :returns: ``start`` of the next call, None if all is copied.
+        :raises DiskError: either is not there or away, or they do not match.
+        """
+        following: int | None = self._run('copy_remote', disk, name, start)
+        return following
+
     def rename(
         self, disk: str, name: str, new_name: str, volume_id: str
     ) -> None:

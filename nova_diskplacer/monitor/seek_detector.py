@@ -22,7 +22,6 @@ import contextlib
 import dataclasses
 import functools
 import math
-import os
 import pathlib
 import time
 
@@ -33,6 +32,7 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import devices
+from nova_diskplacer.host import processes
 from nova_diskplacer.host import tracefs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import types
@@ -66,9 +66,6 @@ _EXPIRY = 60.0
 
 # The processes of the host, whose IDs are in its traces.
 _PROC = '/proc'
-
-# The inode of the host's PID namespace: PROC_PID_INIT_INO of linux/proc_ns.h.
-_HOST_PID_NAMESPACE = 0xEFFFFFFC
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,7 +237,7 @@ def _check_pid_namespace() -> None:
 
     :raises ContentionError: the agent is in a PID namespace of its own.
     """
-    if os.stat('/proc/self/ns/pid').st_ino != _HOST_PID_NAMESPACE:
+    if not processes.sees_all():
         raise exception.ContentionError(
             'Seeks of servers are not detected, the agent is in a PID '
             "namespace of its own: run its container with the host's, for "

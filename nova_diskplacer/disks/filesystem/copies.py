@@ -26,6 +26,7 @@ import fcntl
 import os
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks import remote
 from nova_diskplacer.disks.filesystem import devices
 from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.filesystem import space
@@ -38,7 +39,7 @@ _FICLONE = 0x40049409
 # Bytes per call; no more of them are only in memory at any time.
 _STEP = 64 << 20
 
-_ZEROS = bytes(1 << 20)
+_ZEROS = bytes(4 << 20)
 
 
 def snapshot(disk: str, name: str, snapshot: str, snapshot_id: str) -> None:
@@ -111,11 +112,45 @@ def copy(disk: str, name: str, target: str, start: int) -> int | None:
         files.take_lease(copied)
         _check_pair(source, copied)
         size = os.fstat(copied).st_size
-        if not 0 <= start < size:
-            raise OSError(
-                errno.EINVAL, f'offset {start} is not within its {size} bytes'
-            )
+        _check_offset(start, size)
         return _copy_step(source, copied, start)
+
+
+def copy_remote(disk: str, name: str, device: str, start: int) -> int | None:
+    """Copy a part of the vdisk of another host to its unused namesake here.
+
+    It keeps its blocks and reads as zeros where the other one does, and beyond
+    its end. The copied part is durable on return.
+
+    :param device: path of the other vdisk.
+    :param start: offset at which to continue, 0 in the first call.
+    :returns: ``start`` of the next call, None if all is copied.
+    :raises DiskError: it is in use, the other one is larger or away, or
+        ``start`` is not within the vdisk.
+    """
+    source_size = remote.size_bytes(device)
+    vdisks.detach_device(disk, name)
+    with (
+        _open(disk, name, os.O_RDWR) as copied,
+        vdisks.errors(f'{disk} as copy of {device}', name),
+    ):
+        files.take_lease(copied)
+        size = os.fstat(copied).st_size
+        _check_room(source_size, size)
+        _check_offset(start, size)
+        stop = min(start + _STEP, source_size)
+        for offset, part in remote.parts(device, start, stop):
+            end = offset + len(part)
+            if part == _ZEROS[: len(part)]:
+                _zero(copied, offset, end)
+            elif os.pwrite(copied, part, offset) < len(part):
+                raise OSError(errno.EIO, f'short write at byte {offset}')
+        if stop >= source_size:
+            _zero(copied, max(start, source_size), size)
+            stop = size
+        os.fsync(copied)
+        os.posix_fadvise(copied, start, stop - start, os.POSIX_FADV_DONTNEED)
+    return stop if stop < size else None
 
 
 def _make_sharing(
@@ -213,10 +248,20 @@ def _check_pair(source: int, target: int) -> None:
     other, _ = files.get_owners(target)
     if volume_id != other:
         raise FileExistsError(errno.EEXIST, f'it belongs to volume {other!r}')
-    size, room = os.fstat(source).st_size, os.fstat(target).st_size
+    _check_room(os.fstat(source).st_size, os.fstat(target).st_size)
+
+
+def _check_room(size: int, room: int) -> None:
     if size > room:
         raise OSError(
             errno.EFBIG, f'its {room} bytes are fewer than {size} to copy'
+        )
+
+
+def _check_offset(start: int, size: int) -> None:
+    if not 0 <= start < size:
+        raise OSError(
+            errno.EINVAL, f'offset {start} is not within its {size} bytes'
         )
 
 

@@ -61,6 +61,31 @@ def copy(
         _rewrite(reader, target, 0, size, compare, rate)
 
 
+def write(
+    target: str, parts: collections.abc.Iterable[tuple[int, memoryview]]
+) -> None:
+    """Write parts of at most 4 MiB to a device; no zeros where it has those.
+
+    :param parts: each with its offset, aligned to pages in memory.
+    """
+    with (
+        files.disk_errors(target),
+        _open_exclusively(target) as writer,
+        mmap.mmap(-1, _STEP) as present,
+    ):
+        zeros = bytes(_STEP)
+        for offset, part in parts:
+            _check_service_runs()
+            size = len(part)
+            if part == zeros[:size]:
+                _read(writer, present, size, offset)
+                if present[:size] == part:
+                    continue
+            if os.pwrite(writer, part, offset) != size:
+                raise OSError(errno.EIO, 'short write')
+        os.fsync(writer)
+
+
 def clear(target: str, start: int, end: int) -> None:
     """Zero a range of a device; write only where it does not read as zeros."""
     with files.disk_errors(target):

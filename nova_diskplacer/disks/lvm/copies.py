@@ -19,6 +19,7 @@ that it needs is missing, the disk lacks the space, or LVM or a disk fails.
 import collections.abc
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks import remote
 from nova_diskplacer.disks.lvm import blockcopy
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import group_changes
@@ -26,6 +27,9 @@ from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.disks.lvm import volumes
+
+# Bytes that one call copies from another host.
+_PART = 64 << 20
 
 
 def snapshot(
@@ -159,6 +163,38 @@ def copy(uuid: str, name: str, target_uuid: str, rate: int = 0) -> None:
         raise exception.DiskError(
             f'vdisk {name} on disk {uuid} was written to while it was copied'
         )
+
+
+def copy_remote(uuid: str, name: str, device: str, start: int) -> int | None:
+    """Copy a part of the vdisk of another host to its unused namesake here.
+
+    Beyond the end of the other one it reads as zeros. The copied part is
+    durable on return.
+
+    :param device: path of the other vdisk.
+    :param start: offset at which to continue, 0 in the first call.
+    :returns: ``start`` of the next call, None if all is copied.
+    :raises DiskError: it is in use, the other one is larger or away, or
+        ``start`` is not within the vdisk.
+    """
+    target = groups.require(uuid).require_usable(name)
+    source_size, size = remote.size_bytes(device), target.size_bytes
+    if source_size > size:
+        raise exception.DiskError(
+            f'vdisk {name} on disk {uuid} is smaller than {device}'
+        )
+    if not 0 <= start < size:
+        raise exception.DiskError(
+            f'offset {start} is not within the {size} bytes of vdisk {name}'
+        )
+    group_changes.check_unused(target)
+    path = group_changes.activate(target)
+    stop = min(start + _PART, source_size)
+    blockcopy.write(path, remote.parts(device, start, stop))
+    if stop < source_size:
+        return stop
+    blockcopy.clear(path, source_size, size)
+    return None
 
 
 def _overwrite(

@@ -24,6 +24,7 @@ import fixtures
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import processes
 from nova_diskplacer.host import tracefs as host_tracefs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import seek_detector
@@ -101,7 +102,7 @@ class SeekersTest(testtools.TestCase):
         if proc := os.environ.get('DISKPLACER_HOST_PROC'):
             self.patch(seek_detector, '_PROC', proc)
             namespace = os.stat('/proc/self/ns/pid').st_ino
-            self.patch(seek_detector, '_HOST_PID_NAMESPACE', namespace)
+            self.patch(processes, '_HOST_PID_NAMESPACE', namespace)
         self.patch(seek_detector, '_FLAGGED_PAUSE', 0)
         self.patch(seek_detector, '_SEEKERS_PAUSE', 0)
         self.patch(seek_detector, '_CONFIRM_SECONDS', 1.5)
@@ -267,7 +268,7 @@ class SeekersTest(testtools.TestCase):
         self.assertFalse(os.path.exists(path('instances', self.name)))
 
     def test_pid_namespace_of_its_own(self):
-        self.patch(seek_detector, '_HOST_PID_NAMESPACE', 1)
+        self.patch(processes, '_HOST_PID_NAMESPACE', 1)
         error = self.assertRaises(exception.ContentionError, self.detect)
         self.assertIn('with --pid host', str(error))
 

@@ -90,6 +90,20 @@ class RawTestCase(testtools.TestCase):
             ),
         )
 
+    def test_write(self):
+        """Parts that are zeros are written only over something else."""
+        self.target = self.file('target', bytes(4 * MIB) + b'x' * 6 * MIB)
+        parts = ((0, bytes(4 * MIB)), (4 * MIB, bytes(MIB)), (8 * MIB, b'a'))
+
+        def write():
+            blockcopy.write(self.target, parts)
+
+        self.assertEqual([4, 8], self.written(write))
+        self.assertEqual([8], self.written(write))
+        after = self.read(self.target)
+        self.assertEqual(bytes(5 * MIB) + b'xxx', after[: 5 * MIB + 3])
+        self.assertEqual(b'axx', after[8 * MIB : 8 * MIB + 3])
+
     def test_clear(self):
         blockcopy.clear(self.target, 3 * MIB, 9 * MIB)
         self.assertEqual(
