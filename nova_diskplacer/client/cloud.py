@@ -74,11 +74,14 @@ def read(
         volumes = list(
             connection.block_storage.volumes(details=True, all_projects=True)
         )
+    moving = moving_of(volumes, disks.values(), servers)
     return facts.Facts(
         disks,
         claims,
         vdisks_of(volumes, disks, servers),
         servers_of(servers),
+        moving=moving,
+        down_hosts=_down_hosts(connection) if moving else frozenset(),
     )
 
 
@@ -138,6 +141,47 @@ def vdisks_of(
             for disk, size_gb in pieces_gb.items()
         ]
     return vdisks
+
+
+def moving_of(
+    volumes: collections.abc.Iterable[Item],
+    disks: collections.abc.Iterable[facts.Disk],
+    servers: collections.abc.Mapping[str, Item],
+) -> list[facts.MovingVDisk]:
+    """Return the vdisks whose server has left the host of their data.
+
+    :param disks: of the hosts that are asked for.
+    :param servers: all servers.
+    """
+    hosts = {disk.host for disk in disks}
+    moving = []
+    for volume in exported(volumes):
+        attached: Item = next(iter(volume['attachments'] or ()), {})
+        server = servers.get(attached.get('server_id') or '')
+        there = server['compute_host'] if server else None
+        if server is None or not there or there == host_of(volume):
+            continue
+        moving += [
+            facts.MovingVDisk(
+                volume['id'],
+                volume['size'],
+                server['id'],
+                host,
+                host_of(volume),
+                short_device(attached.get('device')),
+            )
+            for host in hosts
+            if facts.is_host(host, there)
+        ]
+    return moving
+
+
+def _down_hosts(connection: Connection) -> frozenset[str]:
+    return frozenset(
+        service['host']
+        for service in read_compute_services(connection)
+        if service['state'] != 'up'
+    )
 
 
 def location_of(volume: Item) -> Location:

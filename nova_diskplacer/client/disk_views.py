@@ -72,7 +72,7 @@ def disk_fields(
         'free_mbps': disk.free_mbps,
         'vdisks': '\n'.join(
             f'{views.volume_of(entry)} {entry.row.size_gb} GiB '
-            f'{entry.server or entry.server_id or "-"} {entry.row.status}'
+            f'{entry.server or entry.server_id or "-"} {entry.status}'
             for entry in rows
         ),
     }

@@ -93,12 +93,30 @@ class VDisk:
 
 
 @dataclasses.dataclass(frozen=True)
+class MovingVDisk:
+    """A vdisk whose data is on another host than its server.
+
+    ``host`` is the host of the server, by its name in Placement, ``source``
+    the host that still has the data, by its name in Cinder.
+    """
+
+    id: str
+    size_gb: int
+    server_id: str
+    host: str
+    source: str
+    device: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
 class Facts:
     """Disks, claims, vdisks and servers.
 
     Servers that Nova does not know or was not asked for are not in
     ``servers``. The agents of ``missing_hosts`` did not report. The vdisks on
-    ``unseen`` disks are not known, because nobody could look.
+    ``unseen`` disks are not known, because nobody could look. ``moving`` are
+    not among ``vdisks``: no API tells their disks. nova-compute of
+    ``down_hosts`` is down; it is only asked for where vdisks are moving.
     """
 
     disks: collections.abc.Mapping[str, Disk]
@@ -107,6 +125,8 @@ class Facts:
     servers: collections.abc.Mapping[str, Server]
     missing_hosts: tuple[str, ...] = ()
     unseen: frozenset[str] = frozenset()
+    moving: collections.abc.Sequence[MovingVDisk] = ()
+    down_hosts: frozenset[str] = frozenset()
 
     def of_host(self, host: str) -> 'Facts':
         """Return the facts about a host's disks."""
@@ -124,6 +144,9 @@ class Facts:
                 if disk in disks
             },
             vdisks=[vdisk for vdisk in self.vdisks if vdisk.disk in disks],
+            moving=[
+                vdisk for vdisk in self.moving if is_host(vdisk.host, host)
+            ],
             missing_hosts=tuple(
                 name
                 for name in self.missing_hosts

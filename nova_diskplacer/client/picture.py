@@ -209,7 +209,8 @@ def _vdisk(
     row = entry.row
     server = entry.server or entry.server_id or 'no server'
     what = {match_claims.PENDING: 'claimed, no vdisk yet'}.get(
-        row.status, f'{row.status}, volume {row.volume_id or row.snapshot_id}'
+        row.status,
+        f'{entry.status}, volume {row.volume_id or row.snapshot_id}',
     )
     words = filter(None, (server, entry.device, f'{row.size_gb} GiB', what))
     return _segment(

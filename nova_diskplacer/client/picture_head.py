@@ -27,12 +27,14 @@ _KINDS = {
     'health': 'Disks that are not offered',
     'silent': 'Hosts whose agent did not report',
     'pending': 'Claims without vdisks',
+    'moving': 'Vdisks whose data is on a host that is down',
 }
 
 # Each has the markup of what it explains.
 _LEGEND = (
     ('vdisk ok', 'vdisk: a colour for each server of a host'),
     ('vdisk pending', 'claimed, no vdisk yet'),
+    ('vdisk moving', 'data still on another host'),
     ('vdisk unclaimed', 'vdisk without a claim'),
     ('claimed', 'claimed, by nobody shown'),
     ('reserved', 'reserved for other vdisks'),

@@ -24,10 +24,14 @@ from nova_diskplacer.placement import match_claims
 #: Minutes for which a claim may be without vdisks before that is a finding.
 PENDING_MINUTES = 10
 
+#: Status of a vdisk whose data is on another host than its server.
+MOVING = 'moving'
+
 STATUSES = (
     match_claims.OK,
     match_claims.PENDING,
     match_claims.UNCLAIMED,
+    MOVING,
 )
 
 # Statuses of servers that will still attach their volumes, or have no claims
@@ -42,6 +46,8 @@ class Entry:
     The fields are those of ``match_claims.Row`` with the place and the names.
     ``server_id`` is None for a vdisk of no server, ``server`` the name, empty
     if it is not known, and ``device`` empty if it is not attached.
+    ``moving_from`` is the host that has the data of a vdisk whose server has
+    left it, else empty.
     """
 
     host: str
@@ -49,6 +55,14 @@ class Entry:
     server: str
     device: str
     row: match_claims.Row
+    moving_from: str = ''
+
+    @property
+    def status(self) -> str:
+        """The status of the row, for people."""
+        if not self.moving_from:
+            return self.row.status
+        return f'{self.row.status} from {facts_.short_host(self.moving_from)}'
 
     @property
     def disk(self) -> str:
@@ -60,8 +74,8 @@ class Entry:
 class Finding:
     """A state that somebody should look at.
 
-    ``kind`` is ``pending``, ``health``, ``silent`` or ``flavor``; ``subject``
-    is the UUID or name of what has it.
+    ``kind`` is ``pending``, ``moving``, ``health``, ``silent`` or ``flavor``;
+    ``subject`` is the UUID or name of what has it.
     """
 
     kind: str
@@ -95,7 +109,14 @@ def entries(facts: facts_.Facts) -> list[Entry]:
     )
     for vdisk in facts.vdisks:
         vdisks[_host(facts, vdisk.disk), vdisk.server_id].append(vdisk)
+    moving: dict[tuple[str, str | None], list[facts_.MovingVDisk]] = (
+        collections.defaultdict(list)
+    )
+    for leaving in facts.moving:
+        moving[leaving.host, leaving.server_id].append(leaving)
     devices = {vdisk.id: vdisk.device for vdisk in facts.vdisks}
+    devices |= {vdisk.id: vdisk.device for vdisk in facts.moving}
+    sources = {vdisk.id: vdisk.source for vdisk in facts.moving}
     return [
         Entry(
             host,
@@ -103,9 +124,10 @@ def entries(facts: facts_.Facts) -> list[Entry]:
             _name(facts, server),
             devices.get(row.volume_id or '', ''),
             row,
+            sources.get(row.volume_id or '', ''),
         )
         for host, server in sorted(
-            claims.keys() | vdisks.keys() | unseen.keys(),
+            claims.keys() | vdisks.keys() | unseen.keys() | moving.keys(),
             key=lambda key: (
                 facts_.natural(key[0]),
                 key[1] is None,
@@ -114,21 +136,59 @@ def entries(facts: facts_.Facts) -> list[Entry]:
             ),
         )
         for row in (
-            *match_claims.match(
-                claims[host, server],
-                [
-                    {
-                        'disk': vdisk.disk,
-                        'volume_id': vdisk.id,
-                        'size_gb': vdisk.size_gb,
-                        'is_snapshot': vdisk.is_snapshot,
-                    }
-                    for vdisk in vdisks[host, server]
-                ],
+            *_with_moving(
+                match_claims.match(
+                    claims[host, server],
+                    [
+                        {
+                            'disk': vdisk.disk,
+                            'volume_id': vdisk.id,
+                            'size_gb': vdisk.size_gb,
+                            'is_snapshot': vdisk.is_snapshot,
+                        }
+                        for vdisk in vdisks[host, server]
+                    ],
+                ),
+                moving[host, server],
             ),
             *unseen[host, server],
         )
     ]
+
+
+def _with_moving(
+    rows: list[match_claims.Row],
+    moving: collections.abc.Iterable[facts_.MovingVDisk],
+) -> list[match_claims.Row]:
+    """Return rows in which vdisks that are to come have their claims."""
+    rows = list(rows)
+    arriving = []
+    for vdisk in sorted(moving, key=lambda vdisk: vdisk.id):
+        claim = next(
+            (
+                row
+                for row in rows
+                if row.status == match_claims.PENDING
+                and row.size_gb >= vdisk.size_gb
+            ),
+            None,
+        )
+        if claim is not None:
+            number = rows.index(claim)
+            left = claim.size_gb - vdisk.size_gb
+            rows[number : number + 1] = (
+                [dataclasses.replace(claim, size_gb=left)] if left else []
+            )
+        arriving.append(
+            match_claims.Row(
+                vdisk.id,
+                claim.claimed_disk if claim else None,
+                None,
+                vdisk.size_gb,
+                MOVING,
+            )
+        )
+    return [*arriving, *rows]
 
 
 def select(
@@ -167,6 +227,16 @@ def findings(
     pending: dict[tuple[str, str], int] = collections.Counter()
     for entry in rows:
         row, server = entry.row, entry.server_id or ''
+        if entry.moving_from in facts.down_hosts:
+            problems.append(
+                Finding(
+                    'moving',
+                    entry.host,
+                    row.volume_id or '',
+                    f'its data is on host {entry.moving_from}, whose '
+                    'nova-compute is down: its server may wait for that host',
+                )
+            )
         if (
             row.status == match_claims.PENDING
             and entry.host not in facts.missing_hosts

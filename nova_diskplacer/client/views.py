@@ -35,7 +35,7 @@ _WIDTHS = {'Host': 15, 'Server': 20, 'VDisks': 35, 'GiB': 5, 'Status': 9}
 
 # Kinds of findings that give a map its exit status. Unhealthy disks are no
 # error of a map: the command check reports them.
-_OF_MAP = ('pending',)
+_OF_MAP = ('pending', 'moving')
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -156,7 +156,7 @@ def _vdisks(
             entry.row.claimed_disk or '-',
             entry.row.actual_disk or '-',
             pressure_of(facts, entry.disk),
-            entry.row.status,
+            entry.status,
         )
         for entry in rows
     ]
@@ -229,6 +229,7 @@ def _fields(entry: vdisk_map.Entry) -> dict[str, typing.Any]:
         'claimed_disk': entry.row.claimed_disk,
         'actual_disk': entry.row.actual_disk,
         'status': entry.row.status,
+        'moving_from': entry.moving_from or None,
     }
 
 
@@ -261,14 +262,13 @@ def _short_volume(entry: vdisk_map.Entry) -> str:
 
 
 def _statuses(rows: list[vdisk_map.Entry]) -> str:
-    counts = collections.Counter(entry.row.status for entry in rows)
-    if len(counts) == 1:
-        return rows[0].row.status
-    return ' '.join(
-        f'{counts[status]} {status}'
-        for status in vdisk_map.STATUSES
-        if counts[status]
+    counts = collections.Counter(
+        (vdisk_map.STATUSES.index(entry.row.status), entry.status)
+        for entry in rows
     )
+    if len(counts) == 1:
+        return rows[0].status
+    return ' '.join(f'{counts[key]} {key[1]}' for key in sorted(counts))
 
 
 def write_html(

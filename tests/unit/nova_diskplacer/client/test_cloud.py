@@ -65,6 +65,66 @@ class VDisksTest(base.BaseTestCase):
         self.assertEqual({'one': '?[2Jv?b?'}, cloud.devices_of([one]))
 
 
+class MovingTest(base.BaseTestCase):
+    DISK = 'b0000000-0000-4000-8000-000000000000'
+    EXPORT = '192.0.2.1:3260,1 iqn.2010-10.org.openstack:volume-1 0'
+
+    def moving(self, *volumes, there='host-b'):
+        return cloud.moving_of(
+            volumes,
+            [
+                facts.Disk('b', 'host-b.example.org'),
+                facts.Disk('c', 'host-b.example.org'),
+                facts.Disk('d', 'host-d.example.org'),
+            ],
+            {'s1': {'id': 's1', 'compute_host': there}},
+        )
+
+    def exported(self, host='host-a@vdisk#pool', **fields):
+        attached = [{'server_id': 's1', 'device': '/dev/vdb'}]
+        return volume(
+            **{
+                'provider_id': self.EXPORT,
+                'host': host,
+                'attachments': attached,
+                **fields,
+            }
+        )
+
+    def at_rest(self, host='host-c@vdisk#pool'):
+        return volume(id='rest', provider_id=self.DISK, host=host)
+
+    def test_exported(self):
+        found = self.moving(self.exported(), self.at_rest())
+        self.assertEqual(
+            [
+                facts.MovingVDisk(
+                    'one', 10, 's1', 'host-b.example.org', 'host-a', 'vdb'
+                )
+            ],
+            found,
+        )
+
+    def test_what_does_not_move(self):
+        for volumes in (
+            # of another driver: no backend of this name has vdisks
+            (self.exported('host-a@san#pool'), self.at_rest()),
+            (self.exported(),),
+            # at rest
+            (self.exported(provider_id=self.DISK), self.at_rest()),
+            (self.exported(provider_id=None), self.at_rest()),
+            # the server is here: it has not left yet
+            (self.exported('host-b@vdisk#pool'), self.at_rest()),
+            # Cinder migrates a volume of no server
+            (self.exported(attachments=[]), self.at_rest()),
+        ):
+            self.assertEqual([], self.moving(*volumes))
+        # shelved meanwhile, or on a host that is not asked for
+        for there in (None, 'host-x'):
+            volumes = self.exported(), self.at_rest()
+            self.assertEqual([], self.moving(*volumes, there=there))
+
+
 class ServersTest(base.BaseTestCase):
     def test_names_that_a_terminal_does_not_show(self):
         servers = {

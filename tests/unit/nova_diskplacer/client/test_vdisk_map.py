@@ -101,6 +101,78 @@ class EntriesTest(base.BaseTestCase):
         )
 
 
+class MovingTest(base.BaseTestCase):
+    """A server has moved to host-b, and its data is on host-c."""
+
+    def moving(self, *sizes_gb, claims=None, **fields):
+        return facts(
+            claims=claims or {'b1': {'s2': 20}},
+            vdisks=[],
+            moving=[
+                facts_.MovingVDisk(
+                    f'v{n}', size, 's2', 'host-b', 'host-c.example.org', 'vdb'
+                )
+                for n, size in enumerate(sizes_gb)
+            ],
+            **fields,
+        )
+
+    def rows(self, found):
+        return [
+            (
+                one.host,
+                one.device,
+                one.row.claimed_disk,
+                one.row.actual_disk,
+                one.row.size_gb,
+                one.status,
+            )
+            for one in vdisk_map.entries(found)
+        ]
+
+    def test_it_fills_its_claim(self):
+        moving = ('host-b', 'vdb', 'b1', None, 10, 'moving from host-c')
+        self.assertEqual([moving] * 2, self.rows(self.moving(10, 10)))
+        pending = ('host-b', '', 'b1', None, 10, 'pending')
+        self.assertEqual([moving, pending], self.rows(self.moving(10)))
+
+    def test_without_a_claim(self):
+        self.assertEqual(
+            [
+                ('host-b', 'vdb', None, None, 30, 'moving from host-c'),
+                ('host-b', '', 'b1', None, 20, 'pending'),
+            ],
+            self.rows(self.moving(30)),
+        )
+        unclaimed = self.moving(30, claims={'a1': {'s1': 10}})
+        self.assertIn(
+            ('host-b', 'vdb', None, None, 30, 'moving from host-c'),
+            self.rows(unclaimed),
+        )
+
+    def test_findings(self):
+        for down, expected in (
+            ((), []),
+            (('host-a',), []),
+            (('host-c.example.org',), [('moving', 'host-b', 'v0')]),
+        ):
+            found = self.moving(20, down_hosts=frozenset(down))
+            self.assertEqual(
+                expected,
+                [
+                    (one.kind, one.host, one.subject)
+                    for one in vdisk_map.findings(
+                        found, vdisk_map.entries(found), NOW
+                    )
+                ],
+            )
+
+    def test_one_host(self):
+        found = self.moving(20)
+        self.assertEqual(1, len(self.rows(found.of_host('host-b'))))
+        self.assertEqual(0, len(self.rows(found.of_host('host-a'))))
+
+
 class FindingsTest(base.BaseTestCase):
     def kinds(self, found, minutes=10):
         return [

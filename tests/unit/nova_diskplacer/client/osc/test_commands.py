@@ -248,7 +248,12 @@ class CommandTestCase(base.BaseTestCase):
 class MapTest(CommandTestCase):
     def test_names(self):
         status, rows = self.json(vdisks.ListVDisks)
-        fields = {'snapshot': None, 'gib': 10, 'claimed_disk': HDD}
+        fields = {
+            'snapshot': None,
+            'gib': 10,
+            'claimed_disk': HDD,
+            'moving_from': None,
+        }
         self.assertEqual(
             [
                 {

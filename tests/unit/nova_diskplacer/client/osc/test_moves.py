@@ -14,6 +14,7 @@
 
 from nova_diskplacer import exception
 from nova_diskplacer.client.osc import moves
+from nova_diskplacer.client.osc import vdisks
 from tests.unit.nova_diskplacer.client.osc import test_commands
 from tests.unit.nova_diskplacer.client.osc.test_commands import CINDER
 from tests.unit.nova_diskplacer.client.osc.test_commands import HDD
@@ -155,6 +156,49 @@ class MoveTestCase(test_commands.CommandTestCase):
                 },
             )
         )
+
+
+class ListTest(MoveTestCase):
+    def test_moving(self):
+        """The server has moved to this host, and its data has not."""
+        self.answer_cinder(
+            test_commands.volume(
+                VOLUMES[0],
+                EXPORT,
+                **{
+                    'os-vol-host-attr:host': f'{OTHER}@vdisk#vdisk',
+                    'attachments': [
+                        {'server_id': SERVER, 'device': '/dev/vdb'}
+                    ],
+                },
+            ),
+            test_commands.volume(
+                VOLUMES[1],
+                OTHER_DISK,
+                **{'os-vol-host-attr:host': f'{OTHER}@vdisk#vdisk'},
+            ),
+        )
+        url = f'{PLACEMENT}/resource_providers/{OTHER_DISK}'
+        self.requests.get(f'{url}/allocations', json={'allocations': {}})
+        self.requests.get(
+            f'{url}/inventories',
+            json={'resource_provider_generation': 1, 'inventories': {}},
+        )
+        _, rows = self.json(vdisks.ListVDisks, '--server', 'web')
+        (row,) = rows
+        self.assertEqual('1 pending 1 moving from compute-2', row['Status'])
+        self.assertEqual(
+            [('vdb', OTHER, 'moving'), (None, None, 'pending')],
+            [
+                (one['device'], one['moving_from'], one['status'])
+                for one in row['VDisks']
+            ],
+        )
+        self.assertNotIn('data is on host', self.log.output)
+        self.services[1]['state'] = 'down'
+        status, _ = self.json(vdisks.ListVDisks, '--pending', '90')
+        self.assertEqual(3, status)
+        self.assertIn(f'its data is on host {OTHER}, whose', self.log.output)
 
 
 class CheckMoveTest(MoveTestCase):
