@@ -29,6 +29,9 @@ MAX_FIGURE = (1 << 30) - 1
 #: another host: the name of that host.
 MOVING_FROM = 'moving_from'
 
+#: Capability of a backend whose vdisks follow their servers to other hosts.
+CAN_MOVE = 'vdisk_moves'
+
 HDD = 'hdd'
 SSD = 'ssd'
 MEDIA = (HDD, SSD)

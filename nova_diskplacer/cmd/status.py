@@ -93,6 +93,10 @@ class Checks(upgradecheck.UpgradeCommands):
         names = {software.host for software in answers}
         return checks.hosts(names, self.reader.cinder_hosts())
 
+    def moves(self) -> checks.Result:
+        enabled = self.reader.nova().diskplacer_scheduler.moves
+        return checks.moves(enabled, self.reader.hosts_without_moves())
+
     def quotas(self) -> checks.Result:
         return checks.quotas(self.reader.quotas(), self.reader.flavors())
 
@@ -117,6 +121,7 @@ class Checks(upgradecheck.UpgradeCommands):
             ('Schedulers', False, schedulers),
             ('Profiles of workloads', False, profiles),
             ('Host names of Nova and Cinder', True, hosts),
+            ('Servers that move', True, moves),
             ('Volume quotas', True, quotas),
             ('Volume types', True, volume_types),
             ('Media of flavors', True, media),

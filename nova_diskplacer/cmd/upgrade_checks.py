@@ -284,6 +284,23 @@ def quotas(
     return success()
 
 
+def moves(enabled: bool, unable: collections.abc.Collection[str]) -> Result:
+    """Check that all backends move vdisks where servers may move with them.
+
+    :param enabled: ``[diskplacer_scheduler] moves``.
+    :param unable: the hosts of backends that do not say that they do.
+    """
+    if enabled and unable:
+        return warning(
+            '[diskplacer_scheduler] moves is true, and cinder-volume moves no '
+            f'vdisks on: {", ".join(sorted(unable))}. Servers that Nova moves '
+            'from or to these hosts fail to attach their volumes. Upgrade '
+            'nova-diskplacer there and restart cinder-volume, or set moves to '
+            'false until then.'
+        )
+    return success()
+
+
 def volume_types(
     types: collections.abc.Collection[VolumeType],
     default: str | None,

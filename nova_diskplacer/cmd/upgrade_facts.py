@@ -27,6 +27,7 @@ from typing import Any
 import openstack
 from oslo_config import cfg
 
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer import flavor as flavor_
 from nova_diskplacer import report_format
@@ -49,6 +50,7 @@ _SCHEDULERS = 3.0
 _NOVA = (
     ('filter_scheduler', cfg.ListOpt('enabled_filters')),
     ('filter_scheduler', cfg.MultiStrOpt('available_filters', default=[])),
+    ('diskplacer_scheduler', cfg.BoolOpt('moves', default=False)),
 )
 _CINDER = (('DEFAULT', cfg.ListOpt('scheduler_default_filters')),)
 
@@ -148,6 +150,14 @@ class Reader:
     def cinder_hosts(self) -> set[str]:
         """Return the hosts of backends with vdisks."""
         return {pool.host for pool in self.pools()}
+
+    def hosts_without_moves(self) -> set[str]:
+        """Return the hosts of backends that do not move vdisks."""
+        return {
+            pool.name.partition('@')[0]
+            for pool in self._pools
+            if not pool.capabilities.get(constants.CAN_MOVE)
+        }
 
     def backends(self) -> set[str]:
         """Return ``volume_backend_name`` of backends with vdisks."""

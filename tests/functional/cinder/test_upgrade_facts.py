@@ -50,6 +50,9 @@ class UpgradeFactsTestCase(base.CinderTestCase):
         self.assertEqual({'vdisk'}, self.reader.backends())
         self.assertEqual({'any'}, {one.media for one in self.reader.pools()})
 
+    def test_backends_that_do_not_say_that_they_move_vdisks(self):
+        self.assertEqual(set(base.HOSTS), self.reader.hosts_without_moves())
+
     def test_quotas(self):
         self.assertEqual(checks.Quotas(10, 1000, -1), self.reader.quotas())
 

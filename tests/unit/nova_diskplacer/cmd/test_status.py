@@ -39,13 +39,15 @@ class Reader:
     software = OWN
     agents = ([checks.Software('compute-1', '2.0.0', 'abc')], [])
     schedulers = (OWN,)
+    moves = True
 
     def nova(self):
         return types.SimpleNamespace(
             filter_scheduler=types.SimpleNamespace(
                 enabled_filters=['DiskPlacementFilter'],
                 available_filters=[FILTER],
-            )
+            ),
+            diskplacer_scheduler=types.SimpleNamespace(moves=self.moves),
         )
 
     def cinder(self):
@@ -58,6 +60,9 @@ class Reader:
 
     def cinder_hosts(self):
         return {'compute-1'}
+
+    def hosts_without_moves(self):
+        return set()
 
     def backends(self):
         return {'vdisk'}
@@ -100,7 +105,7 @@ class StatusTest(base.BaseTestCase):
     def test_all_is_well(self):
         code, found = self.run_checks(Reader())
         self.assertEqual(0, code, found)
-        self.assertEqual(10, len(found))
+        self.assertEqual(11, len(found))
         self.assertEqual({None}, {one['details'] for one in found.values()})
 
     def test_each_check_sees_its_facts(self):
@@ -119,6 +124,12 @@ class StatusTest(base.BaseTestCase):
                 'cinder_hosts',
                 lambda: {'other'},
                 2,
+            ),
+            (
+                'Servers that move',
+                'hosts_without_moves',
+                lambda: {'compute-1'},
+                1,
             ),
             ('Volume quotas', 'quotas', lambda: checks.Quotas(1, 1, 1), 2),
             ('Volume types', 'backends', set, 2),
@@ -157,11 +168,11 @@ class StatusTest(base.BaseTestCase):
         reader = Reader()
         reader.has_cloud = False
         reader.quotas = reader.cinder_hosts = reader.volume_types = None
-        reader.flavors = None
+        reader.flavors = reader.hosts_without_moves = None
         code, found = self.run_checks(reader)
         self.assertEqual(0, code)
         self.assertEqual(
-            4,
+            5,
             sum(
                 'OS_AUTH_URL' in (one['details'] or '')
                 for one in found.values()
@@ -215,22 +226,23 @@ class ReadOptionsTest(base.BaseTestCase):
         file = self.useFixture(fixtures.TempDir()).join('nova.conf')
         with open(file, 'w') as stream:
             stream.write(text)
-        return upgrade_facts.read_options(
-            'nova', [file], upgrade_facts._NOVA
-        ).filter_scheduler
+        return upgrade_facts.read_options('nova', [file], upgrade_facts._NOVA)
 
     def test_unset(self):
         found = self.read('')
-        self.assertIsNone(found.enabled_filters)
-        self.assertEqual([], found.available_filters)
+        self.assertIsNone(found.filter_scheduler.enabled_filters)
+        self.assertEqual([], found.filter_scheduler.available_filters)
+        self.assertFalse(found.diskplacer_scheduler.moves)
 
     def test_set(self):
         found = self.read(
             '[filter_scheduler]\nenabled_filters = A, B\n'
             'available_filters = a\navailable_filters = b\n'
+            '[diskplacer_scheduler]\nmoves = true\n'
         )
-        self.assertEqual(['A', 'B'], found.enabled_filters)
-        self.assertEqual(['a', 'b'], found.available_filters)
+        self.assertEqual(['A', 'B'], found.filter_scheduler.enabled_filters)
+        self.assertEqual(['a', 'b'], found.filter_scheduler.available_filters)
+        self.assertTrue(found.diskplacer_scheduler.moves)
 
     def test_not_a_configuration(self):
         error = self.assertRaises(

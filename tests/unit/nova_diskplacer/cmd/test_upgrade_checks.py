@@ -164,6 +164,19 @@ class SoftwareTest(ResultTest):
 FLAVOR = checks.Flavor('hadoop', 4, 100)
 
 
+class MovesTest(ResultTest):
+    def test_only_where_servers_may_move(self):
+        for enabled, unable in ((False, {'b'}), (False, ()), (True, ())):
+            self.assertEqual(
+                checks.Code.SUCCESS, checks.moves(enabled, unable).code
+            )
+
+    def test_hosts_are_named(self):
+        result = checks.moves(True, {'b', 'a'})
+        self.assertEqual(checks.Code.WARNING, result.code)
+        self.assertIn('moves no vdisks on: a, b.', result.details)
+
+
 class QuotasTest(ResultTest):
     def test_unlimited(self):
         self.assert_success(checks.quotas(checks.Quotas(-1, -1, -1), [FLAVOR]))
