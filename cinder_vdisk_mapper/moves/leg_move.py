@@ -202,7 +202,7 @@ class LegMove(leg_steps.LegSteps):
             backend.disk,
             None
             if is_begun
-            else claim_moves.unfilled_gb(placement, server, source),
+            else claim_moves.read_unfilled_gb(placement, server, source),
         )
 
     def copied(self) -> tuple[int, int]:

@@ -188,7 +188,7 @@ class VolumeMove(vdisk_steps.VDiskSteps):
         if record and record.source == self.source_disk:
             # the claim may still be on the target of that, which is missing
             return record.unfilled_gb
-        return claim_moves.unfilled_gb(
+        return claim_moves.read_unfilled_gb(
             self.operations.placement,
             server,
             self._backend.disk(self.source_disk),

@@ -36,8 +36,8 @@ class Record(NamedTuple):
     """The UUIDs of the disks that a vdisk is moved from and to.
 
     ``unfilled_gb`` are the GiB of its server's claim on the source that no
-    vdisk filled before, as ``claim_moves.unfilled_gb`` has them: None without
-    a server, or if an earlier release has begun the move.
+    vdisk filled before, as ``claim_moves.Held`` has them: None without a
+    server, or if an earlier release has begun the move.
     """
 
     source: str

@@ -25,6 +25,7 @@ after a kill, less may be moved.
 
 import collections.abc
 import dataclasses
+from typing import NamedTuple
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -39,74 +40,83 @@ from nova_diskplacer.placement.client import Resources
 _ATTEMPTS = 10
 
 
-def unfilled_gb(
+class Held(NamedTuple):
+    """What a server holds of a disk: its claim, and the GiB of its vdisks."""
+
+    claim: Resources
+    filled_gb: int
+
+    @property
+    def unfilled_gb(self) -> int:
+        """The GiB of the claim that no vdisk fills.
+
+        It is negative where the claim does not cover the vdisks.
+        """
+        return self.claim.get(GB, 0) - self.filled_gb
+
+
+def read_unfilled_gb(
     client: PlacementClient, server: str, disk: discover.Disk
 ) -> int:
-    """Return the GiB of a server's claim on a disk that no vdisk fills.
-
-    It is negative where the claim does not cover the server's vdisks.
+    """Return what no vdisk fills of a server's claim, as :class:`Held`.
 
     :raises PlacementError: Placement does not answer.
     """
-    claim = client.provider_allocations(disk.uuid).get(server, {})
-    return ledger.unfilled_gb(disk, server, claim.get(GB, 0))
+    claims = client.provider_allocations(disk.uuid)
+    return _held(disk, claims, server).unfilled_gb
 
 
-def claimed_gb(size_gb: int, unfilled: int) -> int:
+def _held(
+    disk: discover.Disk, claims: dict[str, Resources], server: str
+) -> Held:
+    return Held(claims.get(server, {}), ledger.filled_gb(disk, server))
+
+
+def claimed_gb(size_gb: int, unfilled_gb: int) -> int:
     """Return the GiB of vdisks that the claim on their disk covers.
 
-    :param unfilled: as :func:`unfilled_gb`, of that disk.
+    :param unfilled_gb: of that disk.
     """
-    return max(0, size_gb + min(0, unfilled))
+    return max(0, size_gb + min(0, unfilled_gb))
 
 
 def part_to_move(
-    source: Resources,
-    filled_gb: int,
-    target: Resources,
-    needed_gb: int,
-    leaving_gb: int,
-    unfilled: int | None = None,
+    source: Held, target: Held, size_gb: int, unfilled_gb: int | None = None
 ) -> Resources:
     """Return the part of a server's claim that is still to follow vdisks.
 
     MB/s are moved in proportion to GiB.
 
-    :param source: the claim on the disk that the vdisks leave.
-    :param filled_gb: GiB of the server's vdisks there, with those that leave.
-    :param target: the claim on the disk that they go to.
-    :param needed_gb: GiB of the server's vdisks there, with those that come.
-    :param leaving_gb: GiB of the vdisks that leave.
-    :param unfilled: as :func:`unfilled_gb`, of the source before the move;
-        None if it is not known.
+    :param source: the disk that the vdisks leave, which still has them.
+    :param target: the disk that they go to, which has them already.
+    :param size_gb: GiB of the vdisks.
+    :param unfilled_gb: that of the source before the move, None if it is not
+        known.
     """
-    before = unfilled or 0
-    moved = max(0, before - (source.get(GB, 0) - filled_gb))
-    gb = claimed_gb(leaving_gb, before) - moved
-    if unfilled is None:
-        gb = min(gb, needed_gb - target.get(GB, 0))
-    return _part(source, gb)
+    before_gb = unfilled_gb or 0
+    moved_gb = max(0, before_gb - source.unfilled_gb)
+    gb = claimed_gb(size_gb, before_gb) - moved_gb
+    if unfilled_gb is None:
+        gb = min(gb, -target.unfilled_gb)
+    return _part(source.claim, gb)
 
 
 def part_to_return(
-    target: Resources,
-    filled_gb: int,
-    source: Resources,
-    needed_gb: int,
-    staying_gb: int,
-    unfilled: int | None = None,
+    source: Held,
+    target: Held,
+    size_gb: int,
+    unfilled_gb: int | None = None,
+    coming_gb: int = 0,
 ) -> Resources:
     """Return the part of a server's claim that has followed vdisks in vain.
 
-    :param target: the claim on the disk that they went to.
-    :param filled_gb: GiB of the server's other vdisks there.
-    :param source: the claim on the disk that they stay on.
-    :param needed_gb: GiB of the server's vdisks there.
-    :param staying_gb: GiB of the vdisks that stay.
-    :param unfilled: as for :func:`part_to_move`.
+    The arguments are as for :func:`part_to_move`.
+
+    :param coming_gb: GiB of the vdisks that the target still has.
     """
-    moved = (unfilled or 0) - (source.get(GB, 0) - needed_gb)
-    return _part(target, min(moved, staying_gb, target.get(GB, 0) - filled_gb))
+    moved_gb = (unfilled_gb or 0) - source.unfilled_gb
+    gb = min(moved_gb, size_gb, target.unfilled_gb + coming_gb)
+    return _part(target.claim, gb)
 
 
 def _part(claim: Resources, gb: int) -> Resources:
@@ -123,7 +133,7 @@ class VDiskMove:
     """The vdisks of a server that move from disk to disk.
 
     :param read_disk: returns the present state of a disk.
-    :param unfilled: as for :func:`part_to_move`.
+    :param unfilled_gb: as for :func:`part_to_move`.
     """
 
     client: PlacementClient
@@ -132,7 +142,7 @@ class VDiskMove:
     target: str
     size_gb: int
     read_disk: collections.abc.Callable[[str], discover.Disk]
-    unfilled: int | None = None
+    unfilled_gb: int | None = None
 
     def check_target(self) -> None:
         """Check that the vdisks fill no claim for vdisks to come.
@@ -142,14 +152,16 @@ class VDiskMove:
         :raises DiskError: some are not claimed, and would fill one.
         :raises PlacementError: Placement does not answer.
         """
-        if self.unfilled is None:
+        if self.unfilled_gb is None:
             return
-        lacking = self.size_gb - claimed_gb(self.size_gb, self.unfilled)
+        lacking_gb = self.size_gb - claimed_gb(self.size_gb, self.unfilled_gb)
         target = self.read_disk(self.target)
-        if lacking and unfilled_gb(self.client, self.server, target) > 0:
+        if lacking_gb and (
+            read_unfilled_gb(self.client, self.server, target) > 0
+        ):
             raise exception.DiskError(
                 f'disk {self.target} has space that server {self.server} '
-                f'claims for vdisks to come, and {lacking} of '
+                f'claims for vdisks to come, and {lacking_gb} of '
                 f'{self.size_gb} GiB that move are not claimed'
             )
 
@@ -166,13 +178,8 @@ class VDiskMove:
         self._move(
             self.source,
             self.target,
-            lambda source, filled_gb, target, needed_gb: part_to_move(
-                source,
-                filled_gb,
-                target,
-                needed_gb,
-                self.size_gb,
-                self.unfilled,
+            lambda source, target: part_to_move(
+                source, target, self.size_gb, self.unfilled_gb
             ),
         )
 
@@ -185,13 +192,8 @@ class VDiskMove:
         self._move(
             self.target,
             self.source,
-            lambda target, filled_gb, source, needed_gb: part_to_return(
-                target,
-                filled_gb - coming_gb,
-                source,
-                needed_gb,
-                self.size_gb,
-                self.unfilled,
+            lambda target, source: part_to_return(
+                source, target, self.size_gb, self.unfilled_gb, coming_gb
             ),
         )
 
@@ -199,21 +201,15 @@ class VDiskMove:
         self,
         source: str,
         target: str,
-        part_of: collections.abc.Callable[
-            [Resources, int, Resources, int], Resources
-        ],
+        part_of: collections.abc.Callable[[Held, Held], Resources],
     ) -> None:
-        """Move a part of the server's claim.
-
-        :param part_of: returns it; called with the claim on either disk, each
-            with the GiB of the server's vdisks there.
-        """
+        """Move a part of the server's claim, which ``part_of`` returns."""
         server, refusal = self.server, ''
         for _ in range(_ATTEMPTS):
             old = _read(self.client, source, self.read_disk)
             new = _read(self.client, target, self.read_disk)
             allocations = self.client.allocations(server)
-            part = part_of(*old.held(server), *new.held(server))
+            part = part_of(old.held(server), new.held(server))
             if not part:
                 # or the answer to an attempt was lost
                 return
@@ -255,10 +251,8 @@ class _State:
     disk: discover.Disk
     claims: dict[str, Resources]
 
-    def held(self, server: str) -> tuple[Resources, int]:
-        """Return the claim of a server, and the GiB of its vdisks."""
-        filled_gb = ledger.filled_gb(self.disk, server)
-        return self.claims.get(server, {}), filled_gb
+    def held(self, server: str) -> Held:
+        return _held(self.disk, self.claims, server)
 
     def figures(
         self, server: str, claim: Resources | None

@@ -128,6 +128,43 @@ class ClaimHeldTestCase(testtools.TestCase):
             for disk in disks:
                 self.assertEqual((10, 0), self.placement.inventory(disk))
 
+    def test_what_is_to_come_while_a_claim_moves(self):
+        """It stays, whatever is lost or repeated."""
+        beside = fake_disks.make_vdisk('2', SERVER, 2)
+        disks = {
+            DISK: self.disk,
+            TARGET: dataclasses.replace(
+                self.disk, uuid=TARGET, vdisks=(*self.disk.vdisks, beside)
+            ),
+        }
+        self.client.create_provider(TARGET, 'target', self.root)
+        for uuid, disk in disks.items():
+            inventory.sync_disk(self.client, uuid, lambda disk=disk: disk)
+        self.claim(8, 80)
+        others = {self.root: {'VCPU': 1}}
+        move = claim_moves.VDiskMove(
+            self.client, SERVER, DISK, TARGET, 6, disks.__getitem__, 2
+        )
+        self.lose_answer('post')
+        for _ in range(2):
+            move.follow()
+            self.assertEqual(
+                {**others, DISK: {GB: 2, MBPS: 20}, TARGET: {GB: 6, MBPS: 60}},
+                self.client.allocations(SERVER).resources,
+            )
+            self.assertEqual((10, 4), self.placement.inventory(DISK))
+            self.assertEqual((10, 2), self.placement.inventory(TARGET))
+        disks[TARGET] = dataclasses.replace(self.disk, uuid=TARGET, vdisks=())
+        self.lose_answer('post')
+        for _ in range(2):
+            move.give_back()
+            self.assertEqual(
+                {**others, DISK: {GB: 8, MBPS: 80}},
+                self.client.allocations(SERVER).resources,
+            )
+            for disk in disks:
+                self.assertEqual((10, 0), self.placement.inventory(disk))
+
     def test_on_a_full_disk(self):
         self.placement.claim(OTHER, {DISK: {GB: 4}})
         self.claim()

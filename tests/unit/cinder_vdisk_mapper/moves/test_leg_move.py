@@ -183,7 +183,9 @@ class DecideTestCase(testtools.TestCase):
         self.volume.provider_location = str(OLD)
         held = ['server-s', 'moving']
         with (
-            mock.patch.object(leg_move.claim_moves, 'unfilled_gb') as unfilled,
+            mock.patch.object(
+                leg_move.claim_moves, 'read_unfilled_gb'
+            ) as unfilled,
             mock.patch.object(
                 leg_move.claim_moves.VDiskMove, 'follow'
             ) as follow,

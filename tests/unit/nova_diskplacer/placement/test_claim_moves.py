@@ -26,94 +26,96 @@ from nova_diskplacer.placement.client import Allocations
 AMOUNTS = st.integers(0, 20)
 
 
+def held(gb, filled_gb, mbps=0):
+    return claim_moves.Held({GB: gb, MBPS: mbps}, filled_gb)
+
+
 class PartTestCase(unittest.TestCase):
-    def part(self, *arguments):
-        return claim_moves.part_to_move(*arguments)
+    def assertMoved(self, part, *arguments):
+        self.assertEqual(part, claim_moves.part_to_move(*arguments))
 
     def test_a_vdisk_that_leaves(self):
-        claim = {GB: 6, MBPS: 30}
         for unfilled in (0, None):
-            self.assertEqual(
-                {GB: 2, MBPS: 10}, self.part(claim, 6, {}, 2, 2, unfilled)
+            self.assertMoved(
+                {GB: 2, MBPS: 10}, held(6, 6, 30), held(0, 2), 2, unfilled
             )
 
     def test_repeated(self):
-        left, moved = {GB: 4, MBPS: 20}, {GB: 2, MBPS: 10}
         for unfilled in (0, None):
-            self.assertEqual({}, self.part(left, 6, moved, 2, 2, unfilled))
+            self.assertMoved({}, held(4, 6), held(2, 2), 2, unfilled)
 
     def test_without_a_claim(self):
-        self.assertEqual({}, self.part({}, 2, {}, 2, 2, -2))
-        self.assertEqual({}, self.part({}, 2, {}, 2, 2))
+        for unfilled in (-2, None):
+            self.assertMoved({}, held(0, 2), held(0, 2), 2, unfilled)
 
     def test_no_more_than_leaves(self):
         # the other vdisk on the target is reserved, and 2 GiB are to come
-        claim = {GB: 4, MBPS: 20}
         for unfilled in (2, None):
-            part = self.part(claim, 2, {}, 4, 2, unfilled)
-            self.assertEqual({GB: 2, MBPS: 10}, part)
+            self.assertMoved(
+                {GB: 2, MBPS: 10}, held(4, 2, 20), held(0, 4), 2, unfilled
+            )
 
     def test_what_is_to_come_stays_when_it_is_repeated(self):
         # as before, after the first time
-        moved = {GB: 2, MBPS: 10}
-        self.assertEqual({}, self.part({GB: 2}, 2, moved, 4, 2, 2))
+        self.assertMoved({}, held(2, 2), held(2, 4), 2, 2)
 
     def test_one_is_to_come_to_the_target(self):
-        claim = {GB: 2, MBPS: 10}
-        self.assertEqual(claim, self.part(claim, 2, {GB: 2}, 2, 2, 0))
+        self.assertMoved({GB: 2}, held(2, 2), held(2, 2), 2, 0)
 
     def test_returned(self):
         claim = {GB: 2, MBPS: 10}
         for source, unfilled, part in (
             # a vdisk to come has a claim, too
-            ({GB: 2}, 2, claim),
-            ({}, 0, claim),
-            ({}, None, claim),
+            (held(2, 2), 2, claim),
+            (held(0, 2), 0, claim),
+            (held(0, 2), None, claim),
             # it never had a claim: that on the target is to come
-            ({}, -2, {}),
+            (held(0, 2), -2, {}),
             # it is back, or was never moved
-            ({GB: 4}, 2, {}),
-            ({GB: 2}, 0, {}),
+            (held(4, 2), 2, {}),
+            (held(2, 2), 0, {}),
         ):
-            found = claim_moves.part_to_return(
-                claim, 0, source, 2, 2, unfilled
-            )
-            self.assertEqual(part, found)
-        # its copy is still there
-        self.assertEqual({}, claim_moves.part_to_return(claim, 2, {}, 2, 2, 0))
+            for coming in (0, 2):
+                found = claim_moves.part_to_return(
+                    source, held(2, coming, 10), 2, unfilled, coming
+                )
+                self.assertEqual(part, found)
+        # its copy stays there
+        self.assertEqual(
+            {}, claim_moves.part_to_return(held(0, 2), held(2, 2), 2, 0)
+        )
 
     @given(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
     def test_each_vdisk_keeps_what_it_has(
         self, claimed, beside, size, target, others
     ):
         """Moves the claim any number of times, there and back."""
-        filled, needed = beside + size, others + size
-        unfilled = claimed - filled
+        unfilled = claimed - beside - size
         gb = claim_moves.claimed_gb(size, unfilled)
-        source, coming = {GB: claimed}, {GB: target}
-        for _ in range(2):
-            part = self.part(source, filled, coming, needed, size, unfilled)
-            cautious = self.part(source, filled, coming, needed, size)
-            if source[GB] == claimed:
-                self.assertEqual(gb, part.get(GB, 0))
-                self.assertLessEqual(cautious.get(GB, 0), gb)
-            else:
-                self.assertEqual({}, part)
-            self.move(part, source, coming)
-        to_come = max(0, unfilled)
-        self.assertEqual(to_come, max(0, source[GB] - beside))
-        for _ in range(2):
-            part = claim_moves.part_to_return(
-                coming, others, source, filled, size, unfilled
-            )
-            self.move(part, coming, source)
-            # another vdisk there that is reserved may fill it now
-            returned = min(gb, max(0, gb + target - others))
-            self.assertEqual(claimed - gb + returned, source[GB])
+        claims = [claimed, target]
 
-    def move(self, part, source, target):
-        source[GB] -= part.get(GB, 0)
-        target[GB] += part.get(GB, 0)
+        def disks():
+            return held(claims[0], beside + size), held(claims[1], others)
+
+        for is_repeated in (False, True):
+            source, beside_it = disks()
+            coming = beside_it._replace(filled_gb=others + size)
+            cautious = claim_moves.part_to_move(source, coming, size)
+            part = claim_moves.part_to_move(source, coming, size, unfilled)
+            moved = part.get(GB, 0)
+            self.assertEqual(0 if is_repeated else gb, moved)
+            if not is_repeated:
+                self.assertLessEqual(cautious.get(GB, 0), gb)
+            claims = [claims[0] - moved, claims[1] + moved]
+        # what is to come stays, and the rest covers the other vdisks
+        self.assertEqual(max(0, unfilled), max(0, claims[0] - beside))
+        # another vdisk there that is reserved may fill a part now
+        returned = min(gb, max(0, gb + target - others))
+        for _ in range(2):
+            part = claim_moves.part_to_return(*disks(), size, unfilled)
+            back = part.get(GB, 0)
+            claims = [claims[0] + back, claims[1] - back]
+            self.assertEqual(claimed - gb + returned, claims[0])
 
 
 class FitsTestCase(unittest.TestCase):
