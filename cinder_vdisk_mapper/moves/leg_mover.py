@@ -71,6 +71,7 @@ class LegMover(mover.Mover):
         with _sole_volume(volume_id) as (backend, volume):
             location = naming.location(volume).replaced(source, target)
             _recover_others(backend, volume, location)
+            # from where the legs are now
             location = naming.location(volume).replaced(source, target)
             mbps = rate * _MIB / copy_pace.MB
             disks = map(backend.operations.backend.disk, (source, target))
