@@ -231,9 +231,9 @@ class Emptying:
         """Return whether servers elsewhere have their data here, and tell."""
         volumes = self._remains.unsettled()
         text = (
-            f'{len(volumes)} vdisks '
-            f'({sum(volume.size_gb for volume in volumes)} GiB) of servers '
-            f'elsewhere are still on {self._nova.host}'
+            f'Data on {self._nova.host} of servers elsewhere: '
+            f'{sum(volume.size_gb for volume in volumes)} GiB of '
+            f'{len(volumes)} vdisks'
         )
         if volumes and text != self._told:
             self._told = text

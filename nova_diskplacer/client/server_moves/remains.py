@@ -136,7 +136,9 @@ class Remains:
     def _unsettled(
         self, server: facts.Server, kind: str, vdisks: int
     ) -> Result:
-        reason = f'{vdisks} of its vdisks are still on {self._nova.host}'
+        reason = (
+            f'data of {vdisks} of its vdisks is still on {self._nova.host}'
+        )
         if not server.host:
             reason += (
                 ' until it is unshelved: openstack server unshelve '

@@ -552,7 +552,7 @@ class EmptyTest(EmptyHostTestCase):
         status, rows = self.empty()
         # moved, and its data is here still
         self.assertEqual((3, 'live', 'left'), (status, *rows['s1'][:2]))
-        self.assertIn('2 of its vdisks are still on', rows['s1'][2])
+        self.assertIn('data of 2 of its vdisks is still on', rows['s1'][2])
 
         self.volumes['v1']['provider_id'] = EXPORT
         self.at_sleep = [
@@ -560,8 +560,8 @@ class EmptyTest(EmptyHostTestCase):
             lambda: self.settle('v2'),
         ]
         self.assertEqual((0, {}), self.empty('--wait'))
-        self.assertIn('2 vdisks (20 GiB)', self.stderr.getvalue())
-        self.assertIn('1 vdisks (10 GiB)', self.stderr.getvalue())
+        self.assertIn('20 GiB of 2 vdisks', self.stderr.getvalue())
+        self.assertIn('10 GiB of 1 vdisks', self.stderr.getvalue())
 
 
 class ServiceTest(EmptyHostTestCase):
