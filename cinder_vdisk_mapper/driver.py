@@ -21,6 +21,7 @@ a vdisk was interrupted, ``vdisks.linking`` tells on which disk the volume is.
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -56,6 +57,7 @@ from cinder_vdisk_mapper.features import qemu_img
 from cinder_vdisk_mapper.features import stats
 from cinder_vdisk_mapper.features.manage_existing import ManagedVDisks
 from cinder_vdisk_mapper.features.migration import Migration
+from cinder_vdisk_mapper.server_moves.server_moves import ServerMoves
 from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
@@ -166,8 +168,21 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
     @functools.cached_property
     def _connections(self) -> Connections:
-        return Connections(
+        connections = Connections(
             self.host, self.configuration, self.operations, self.target_mapping
+        )
+        # cinderlib has no database that two hosts share
+        if 'cinderlib' not in sys.modules:
+            connections.moves = self._server_moves(connections)
+        return connections
+
+    def _server_moves(self, connections: Connections) -> ServerMoves:
+        return ServerMoves(
+            volume_utils.extract_host(self.host, 'backend'),
+            connections.names,
+            self.operations,
+            self.configuration,
+            lambda: connections.exporter,
         )
 
     @functools.cached_property
@@ -342,9 +357,14 @@ class VDiskMapperDriver(driver.VolumeDriver):
     initialize_connection = _forward(
         '_connections', Connections.initialize_connection
     )
-    terminate_connection = _forward(
-        '_connections', Connections.terminate_connection
-    )
+
+    @errors.as_driver_error()
+    def terminate_connection(  # type: ignore[override]
+        self, volume: Volume, connector: dict[str, Any] | None, **kwargs: Any
+    ) -> bool | None:
+        """Revoke the access of a host; returns whether the export stays."""
+        return self._connections.terminate_connection(volume, connector)
+
     local_path = _forward('_connections', Connections.local_path)
 
     # Images
@@ -539,9 +559,19 @@ class VDiskMapperDriver(driver.VolumeDriver):
     update_migrated_volume = _forward(
         '_migration', Migration.update_migrated_volume
     )
-    update_provider_info = _forward(
-        '_migration', Migration.update_provider_info
-    )
+
+    @errors.as_driver_error()
+    def update_provider_info(
+        self, volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
+    ) -> tuple[list[ModelUpdate], None]:
+        """Go on with the moves of vdisks and servers, at start.
+
+        :returns: as :meth:`Migration.update_provider_info`.
+        """
+        updates = self._migration.update_provider_info(volumes, snapshots)
+        if isinstance(self._connections.moves, ServerMoves):
+            self._connections.moves.start()
+        return updates
 
     def retype(
         self, context: Any, volume: Volume, new_type: Any, diff: Any, host: Any

@@ -65,7 +65,8 @@ class Server:
     """A server and its vdisks; ``host`` is None while it has none.
 
     ``request`` holds the vdisks of its flavor, None if it has none.
-    ``launched`` is True if it has been active before.
+    ``launched`` is True if it has been active before. ``task`` is what Nova
+    does with it, None for nothing.
     """
 
     uuid: str
@@ -73,6 +74,7 @@ class Server:
     host: str | None
     request: flavor.VDiskRequest | None
     launched: bool = True
+    task: str | None = None
 
 
 def get(context: Any, uuid: str) -> Server | None:
@@ -280,10 +282,13 @@ def parse(fields: dict[str, Any]) -> Server:
         server = nova_server.parse(fields)
         host = fields[_HOST] or None
         launched = fields['OS-SRV-USG:launched_at'] is not None
+        task = fields.get(_TASK)
     try:
         request = configured.parse(server.extra_specs)
     except (ValueError, exception.ProfileError) as error:
         raise nova_server.NovaError(
             f'the flavor of server {server.uuid}: {error}'
         ) from error
-    return Server(server.uuid, server.project_id, host, request, launched)
+    return Server(
+        server.uuid, server.project_id, host, request, launched, task
+    )

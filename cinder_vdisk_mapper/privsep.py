@@ -58,6 +58,7 @@ from nova_diskplacer.disks import remote
 from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.location import Location
+from nova_diskplacer.host import lio
 
 # Concurrent calls of a helper process: each call about a disk that begins to
 # hang takes a thread until the disk is known to hang.
@@ -109,7 +110,9 @@ def call(
     given = disk_root, *arguments
     declared = str, *declared_types(operation)
     if len(given) != len(declared) or not all(map(_is_a, given, declared)):
-        raise exception.DiskError(f'operation {name} does not take {given}')
+        # not the arguments: they may have a secret
+        kinds = [type(value).__name__ for value in given]
+        raise exception.DiskError(f'operation {name} does not take {kinds}')
     parsed = (
         Location.parse(value) if annotation is Location else value
         for value, annotation in zip(
@@ -229,6 +232,18 @@ def remote_device(name: str, *, root: str) -> str | None:
     return links.remote_device(root, name)
 
 
+def admit(
+    iqn: str, initiator: str, user: str, secret: str, *, root: str
+) -> None:
+    """Admit the initiator of another host, as :func:`lio.admit`."""
+    lio.admit(iqn, initiator, user, secret)
+
+
+def remotes(*, root: str) -> list[str]:
+    """Return the names as :func:`links.remotes`."""
+    return links.remotes(root)
+
+
 def linked_disk(name: str, *, root: str) -> str | None:
     """Return the disk of a link as :func:`links.linked_disk`."""
     return links.linked_disk(root, name)
@@ -319,6 +334,7 @@ OPERATIONS: dict[str, Operation] = {
     'disk': inspect_disk,
     'count_bind_failure': count_bind_failure,
     'add_remote': add_remote,
+    'admit': admit,
     'all_links': all_links,
     'link': link,
     'link_remote': link_remote,
@@ -326,6 +342,7 @@ OPERATIONS: dict[str, Operation] = {
     'is_to_device': is_to_device,
     'recorded_move': recorded_move,
     'remote_device': remote_device,
+    'remotes': remotes,
     'remove_remote': remove_remote,
     'unlink': unlink,
     'attach_device': _attach_device,

@@ -17,6 +17,7 @@ import dataclasses
 import functools
 import socket
 from typing import Any
+from typing import Protocol
 
 from cinder import context as cinder_context
 from cinder import objects
@@ -55,6 +56,32 @@ LOG = logging.getLogger(__name__)
 _BEING_FILLED = ('creating', 'restoring-backup')
 
 
+class Moves(Protocol):
+    """The moves of servers, see ``server_moves``."""
+
+    def create_export(
+        self,
+        context: Any,
+        volume: Volume,
+        connector: Connector,
+        request: BindRequest,
+    ) -> ModelUpdate | None:
+        """Return the changes of a volume that moves, None for others."""
+
+    def initialize_connection(
+        self, volume: Volume, connector: Connector
+    ) -> dict[str, Any] | None:
+        """Return the connection to a volume that moves, None for others."""
+
+    def terminate_connection(
+        self, volume: Volume, connector: Connector | None
+    ) -> bool | None:
+        """Return whether an export stays; None for what does not move."""
+
+    def remove_export(self, volume: Volume) -> bool:
+        """Return whether a volume moves, whose export is cared for."""
+
+
 @dataclasses.dataclass
 class Connections:
     """Binds volumes when they are attached and returns their connections.
@@ -62,16 +89,24 @@ class Connections:
     :param host: Cinder host of this backend.
     :param configuration: of this backend.
     :param target_drivers: class path by ``target_helper``.
+    :param moves: of servers to other hosts, None where Cinder has no
+        database, as in cinderlib.
     """
 
     host: str
     configuration: Any
     operations: Operations
     target_drivers: dict[str, str]
+    moves: Moves | None = None
 
     @property
     def _hostname(self) -> str:
         return str(volume_utils.extract_host(self.host, 'host'))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names that this host may have in a connector."""
+        return frozenset((self._hostname, CONF.host, socket.gethostname()))
 
     @functools.cached_property
     def exporter(self) -> export.Exporter:
@@ -90,6 +125,12 @@ class Connections:
         here = self._is_here(connector)
         binder = Binder(self.operations, self.configuration.vdisk_media)
         request = self._bind_request(context, volume)
+        if self.moves and request.server:
+            moved = self.moves.create_export(
+                context, volume, connector, request
+            )
+            if moved is not None:
+                return moved
         if not here and not export.needs_remote_export(volume):
             handover.hand_over(
                 self.operations, context, volume, request, connector['host']
@@ -134,10 +175,12 @@ class Connections:
         Devices that have to be made are gone after a reboot of the host.
 
         An error would set the volume to error, and the disk may come back.
-        The copy that an export was made for has ended with the old process.
+        The copy that an export was made for has ended with the old process;
+        that of a server's move stays.
         """
         try:
-            self._end_export(context, volume)
+            if not (self.moves and self.moves.remove_export(volume)):
+                self._end_export(context, volume)
             if not volume.provider_location:
                 return
             # the start has settled what was moved and has no server
@@ -169,6 +212,8 @@ class Connections:
             return
         if isinstance(volume, models.Volume):
             volume = objects.Volume.get_by_id(context, volume.id)
+        if self.moves and self.moves.remove_export(volume):
+            return
         self._end_export(context, volume)
         self._deactivate(volume)
 
@@ -201,6 +246,10 @@ class Connections:
 
         :raises DiskPlacerError: the volume cannot be attached.
         """
+        if self.moves and _has_server(volume):
+            moved = self.moves.initialize_connection(volume, connector)
+            if moved is not None:
+                return moved
         here = volume_utils.extract_host(self.host, 'backend')
         there = volume_utils.extract_host(volume.host or here, 'backend')
         if here != there:
@@ -232,11 +281,19 @@ class Connections:
         }
 
     def terminate_connection(
-        self, volume: Volume, connector: Connector | None, force: bool = False
-    ) -> None:
-        """Revoke the access of another host; do nothing for this one."""
+        self, volume: Volume, connector: Connector | None
+    ) -> bool | None:
+        """Revoke the access of another host; do nothing for this one.
+
+        :returns: whether the export stays, None if Cinder may remove it.
+        """
+        if self.moves:
+            stays = self.moves.terminate_connection(volume, connector)
+            if stays is not None:
+                return stays
         if connector and not self._is_here(connector):
             self.exporter.disconnect(volume, connector)
+        return None
 
     def local_path(self, volume: Volume) -> str:
         """Return the path of a bound volume."""
@@ -244,8 +301,7 @@ class Connections:
 
     def _is_here(self, connector: Connector) -> bool:
         """Return whether a connector has one of the names of this host."""
-        names = (self._hostname, CONF.host, socket.gethostname())
-        return connector.get('host') in names
+        return connector.get('host') in self.names
 
     def _bind_request(self, context: Any, volume: Volume) -> BindRequest:
         server = _attaching_server(context, volume)

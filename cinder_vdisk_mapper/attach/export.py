@@ -13,11 +13,13 @@
 """Exports a vdisk to another host while Cinder migrates a volume to it.
 
 Cinder's own target driver of the backend's ``target_helper`` exports it.
-Servers do not use exports: a local disk is for the servers of its host.
+Servers use exports only while they move, see :mod:`server_moves`: a local disk
+is for the servers of its host.
 """
 
 from typing import Any
 
+from cinder.volume import volume_utils
 from oslo_log import log as logging
 from oslo_utils import importutils
 
@@ -62,6 +64,9 @@ class Exporter:
         self.target = importutils.import_object(
             drivers[self.helper], configuration=configuration
         )
+        # always a new secret: the arguments of its command can be seen and are
+        # logged, so the export of a move gets its secret by other means
+        self.target._get_target_chap_auth = lambda *_: None
 
     def create(
         self, context: Any, volume: Volume, path: str
@@ -72,9 +77,34 @@ class Exporter:
         """
         volume.provider_id = _IN_PROGRESS
         volume.save()
-        made = self._create(context, volume, path)
+        try:
+            made = self._create(context, volume, path)
+        except exception.DiskPlacerError:
+            self.forget(volume)
+            raise
         LOG.info('Volume %s is exported: %s', volume.id, made['location'])
         return {'provider_id': made['location'], 'provider_auth': made['auth']}
+
+    def create_for_move(
+        self, context: Any, volume: Volume, path: str
+    ) -> dict[str, Any]:
+        """Export a vdisk to the host that its server moves to.
+
+        No initiator can log in yet. The secret stays that of an export that
+        there was before a restart of the host.
+
+        :returns: the changes of the volume.
+        :raises DiskPlacerError: the target driver failed.
+        """
+        auth = volume.provider_auth or (
+            f'CHAP {volume_utils.generate_username()} '
+            f'{volume_utils.generate_password()}'
+        )
+        volume.provider_id, volume.provider_auth = _IN_PROGRESS, auth
+        volume.save()
+        made = self._create(context, volume, path)
+        LOG.info('Volume %s is exported: %s', volume.id, made['location'])
+        return {'provider_id': made['location'], 'provider_auth': auth}
 
     def connection(
         self, volume: Volume, connector: Connector
@@ -92,6 +122,11 @@ class Exporter:
 
     def remove(self, context: Any, volume: Volume, path: str) -> None:
         """Remove the export of a volume, if there is one."""
+        self.stop(context, volume, path)
+        self.forget(volume)
+
+    def stop(self, context: Any, volume: Volume, path: str) -> None:
+        """Remove an export, if there is one, and keep where it was."""
         if not naming.is_exported(volume):
             return
         if volume.provider_id == _IN_PROGRESS:
@@ -103,10 +138,12 @@ class Exporter:
                 return
             volume.provider_id = made['location']
         self.target.remove_export(context, _as_exported(volume))
-        self._forget(volume)
 
     @staticmethod
-    def _forget(volume: Volume) -> None:
+    def forget(volume: Volume) -> None:
+        """Save that a volume is not exported."""
+        if not naming.is_exported(volume):
+            return
         volume.provider_id = volume.provider_location
         volume.provider_auth = None
         volume.save()
@@ -120,7 +157,6 @@ class Exporter:
             )
         except Exception as error:
             # the target's command-line tools raise errors of all kinds
-            self._forget(volume)
             raise exception.DiskPlacerError(
                 f'volume {volume.id} cannot be exported to another host by '
                 f'target_helper={self.helper} ({error}); see target_helper '

@@ -64,7 +64,7 @@ def hand_over(
     """
     if request.server is None or request.server.host != host:
         raise _refused(volume, f'no server on host {host!r} attaches it')
-    service, target = _target(context, volume, host)
+    service, target = find_target(context, volume, host)
     with locks.hold(f'volume-{volume.id}'):
         volume.refresh()
         _check_unused(context, volume)
@@ -147,7 +147,7 @@ def _check_blank(
         raise _refused(volume, f'it has content on disk {disk}')
 
 
-def _target(context: Any, volume: Volume, host: str) -> tuple[Any, str]:
+def find_target(context: Any, volume: Volume, host: str) -> tuple[Any, str]:
     """Return the service and the Cinder host of the backend to hand over to.
 
     :raises BindingError: there is none that is up.

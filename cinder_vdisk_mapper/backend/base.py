@@ -242,9 +242,20 @@ class Backend(abc.ABC):
         """
         self._run('add_remote', name, portal, iqn, lun)
 
+    def admit(self, iqn: str, initiator: str, user: str, secret: str) -> None:
+        """Let an initiator alone log in to a target of this host by CHAP.
+
+        :raises DiskError: there is no such target, or a name is invalid.
+        """
+        self._run('admit', iqn, initiator, user, secret)
+
     def remove_remote(self, name: str) -> None:
         """Remove the link to the device of another host, if there is one."""
         self._run('remove_remote', name)
+
+    def remotes(self) -> list[str]:
+        """Return the names of the vdisks of other hosts."""
+        return self._read(links.remotes, 'remotes')
 
     def unlink(self, name: str) -> None:
         """Remove the link to a vdisk, and the record of its move, if any."""

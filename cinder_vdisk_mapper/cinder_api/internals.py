@@ -64,6 +64,7 @@ _SERVER = 'The server that attaches or has attached a volume.'
 _ROWS = (
     'Rows of volumes and snapshots: those of a host, and of many ids at once.'
 )
+_MESSAGE = 'A message to the owner of a volume.'
 _ERROR = 'An error that Cinder expects.'
 
 #: Checked by cinder-volume when it sets up the driver.
@@ -144,6 +145,11 @@ VOLUME: internals.Names = (
             'Snapshot.status',
             'Snapshot.volume_id',
             'Snapshot.volume_size',
+            'VolumeAdminMetadata',
+            'VolumeAdminMetadata.deleted',
+            'VolumeAdminMetadata.key',
+            'VolumeAdminMetadata.value',
+            'VolumeAdminMetadata.volume_id',
             'Volume',
             'Volume._name_id',
             'Volume.host',
@@ -170,6 +176,30 @@ VOLUME: internals.Names = (
         'cinder.volume.volume_utils.append_host',
         'The pool that a volume is handed over to.',
     ),
+    Name(
+        'cinder.volume.volume_utils.brick_get_connector',
+        'Logs in to the vdisk of a server that has moved here.',
+        ('protocol', 'device_scan_attempts'),
+    ),
+    Name(
+        'cinder.volume.volume_utils.generate_username',
+        'User of the export to the host that a server moves to.',
+    ),
+    Name(
+        'cinder.volume.volume_utils.generate_password',
+        'Secret of the export to the host that a server moves to.',
+    ),
+    Name(
+        'cinder.volume.targets.iscsi.ISCSITarget._get_target_chap_auth',
+        'Overridden: the arguments of commands have no secret of the volume.',
+        ('context', 'volume'),
+    ),
+    Name(
+        'cinder.message.api.API',
+        'Tells the owner of a volume that could not follow its server.',
+    ),
+    Name('cinder.message.message_field.Action.ATTACH_VOLUME', _MESSAGE),
+    Name('cinder.message.message_field.Detail.ATTACH_ERROR', _MESSAGE),
     Name(
         'cinder.volume.volume_utils.brick_get_connector_properties',
         'Attaches a volume to this host.',

@@ -41,6 +41,7 @@ class Attachment(Protocol):
 
     instance_uuid: str | None
     attach_status: str
+    connector: dict[str, Any] | None
     connection_info: dict[str, Any] | None
 
 

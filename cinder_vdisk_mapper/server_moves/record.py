@@ -47,10 +47,11 @@ from oslo_utils import uuidutils
 from nova_diskplacer import exception
 
 #: keys of the record in the admin metadata of a volume
+FROM = 'vdisk_move_from'
 TO = 'vdisk_move_to'
 SERVER = 'vdisk_move_server'
 PHASE = 'vdisk_move_phase'
-KEYS = (TO, SERVER, PHASE)
+KEYS = (FROM, TO, SERVER, PHASE)
 
 ATTACHING = 'attaching'
 ATTACHED = 'attached'
@@ -68,11 +69,13 @@ _LONGEST = 255
 class Record:
     """The record of a server's move.
 
-    :param to: Cinder host of the destination's backend, without a pool.
+    :param source: Cinder host of the source's backend, without a pool.
+    :param to: that of the destination's backend.
     :param server: UUID of the server.
     :param phase: of ``PHASES``.
     """
 
+    source: str
     to: str
     server: str
     phase: str
@@ -135,7 +138,7 @@ def parse(metadata: collections.abc.Mapping[str, str]) -> Record | None:
                 f'admin metadata {key}={value!r} of the volume is not valid: '
                 f'it must be {_ALLOWED[key]}'
             )
-    return Record(found[TO], found[SERVER], found[PHASE])
+    return Record(*(found[key] for key in KEYS))
 
 
 def format_record(record: Record) -> dict[str, str]:
@@ -144,6 +147,7 @@ def format_record(record: Record) -> dict[str, str]:
     :raises DiskPlacerError: it could not be parsed again.
     """
     metadata = {
+        FROM: record.source,
         TO: record.to,
         SERVER: record.server,
         PHASE: record.phase,
@@ -277,8 +281,10 @@ def _is_stale(
     return record.phase in (ATTACHING, ABORTING)
 
 
+_BACKEND = 'a Cinder host without a pool, HOST@SECTION'
 _ALLOWED = {
-    TO: 'a Cinder host without a pool, HOST@SECTION',
+    FROM: _BACKEND,
+    TO: _BACKEND,
     SERVER: 'the UUID of a server',
     PHASE: 'one of ' + ', '.join(PHASES),
 }

@@ -145,7 +145,11 @@ class HandoverTestCase(test_driver.DriverTestCase):
     def test_written(self):
         server, volume, path = self.reschedule(write=True)
         self.assertRefused(
-            ELSEWHERE, volume, server, 'host2', 'it has content on disk'
+            'it cannot be exported without target_helper=lioadm',
+            volume,
+            server,
+            'host2',
+            'cannot follow its server to another host',
         )
         self.assertEqual((HERE, self.disks[0]), self.place(volume))
         with open(path, 'rb') as stream:

@@ -87,6 +87,13 @@ class DriverTestCase(testtools.TestCase):
             fake_disks.make_disk('b', 50, 'ssd'),
             fake_disks.make_disk('c', 200, health='missing'),
         ]
+        # no volume here is in a database
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'cinder_vdisk_mapper.driver.VDiskMapperDriver._server_moves',
+                lambda *_: None,
+            )
+        )
         self.driver = driver.VDiskMapperDriver(
             host='node@vdisk#vdisk',
             configuration=configuration.Configuration([]),

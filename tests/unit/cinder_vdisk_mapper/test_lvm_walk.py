@@ -74,6 +74,13 @@ class World(fixtures.Fixture):
             privsep_lvm.context.client_mode,
         )
         privsep_lvm.context.set_client_mode(False)
+        # no volume here is in a database
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'cinder_vdisk_mapper.driver.VDiskMapperDriver._server_moves',
+                lambda *_: None,
+            )
+        )
         self.driver = driver.VDiskMapperDriver(
             host='node@vdisk#vdisk',
             configuration=configuration.Configuration([]),

@@ -158,7 +158,7 @@ class HandOverTestCase(testtools.TestCase):
         conf.config(lock_path=path, group='oslo_concurrency')
         for name, new in (
             (
-                '_target',
+                'find_target',
                 lambda *_: (mock.Mock(uuid='new'), 'there@vdisk#vdisk'),
             ),
             ('_check_unused', mock.Mock()),

@@ -23,13 +23,13 @@ from nova_diskplacer import exception
 SERVER = '3b241101-e2bb-4255-8caf-4136c566a962'
 OTHER = '3b241101-e2bb-4255-8caf-4136c566a963'
 HERE, THERE = 'a', 'b'
-TO = 'b@vdisk'
+FROM, TO = 'a@vdisk', 'b@vdisk'
 
 
 class FormatTestCase(testtools.TestCase):
     def test_round_trip(self):
         for phase in record.PHASES:
-            one = record.Record(TO, SERVER, phase)
+            one = record.Record(FROM, TO, SERVER, phase)
             self.assertEqual(one, record.parse(record.format_record(one)))
         self.assertEqual('b', one.host)
 
@@ -37,8 +37,12 @@ class FormatTestCase(testtools.TestCase):
         self.assertIsNone(record.parse({'readonly': 'False'}))
 
     def test_bad_values(self):
-        good = record.format_record(record.Record(TO, SERVER, record.ATTACHED))
+        good = record.format_record(
+            record.Record(FROM, TO, SERVER, record.ATTACHED)
+        )
         for key, value in (
+            (record.FROM, ''),
+            (record.FROM, 'a'),
             (record.TO, ''),
             (record.TO, 'b'),
             (record.TO, '@vdisk'),
@@ -66,7 +70,7 @@ class FormatTestCase(testtools.TestCase):
         self.assertRaises(
             exception.DiskPlacerError,
             record.format_record,
-            record.Record('b' * 256, SERVER, record.ATTACHED),
+            record.Record(FROM, 'b' * 256, SERVER, record.ATTACHED),
         )
 
     @hypothesis.given(
@@ -84,7 +88,7 @@ class FormatTestCase(testtools.TestCase):
 
 class AttachTestCase(testtools.TestCase):
     def assertAct(self, expected, phase, host, attached, **fields):
-        one = record.Record(TO, SERVER, phase) if phase else None
+        one = record.Record(FROM, TO, SERVER, phase) if phase else None
         server = fields.pop('server', SERVER)
         self.assertIs(
             expected,
@@ -164,7 +168,7 @@ class Move(stateful.RuleBasedStateMachine):
     def advance(self, before, after):
         """Change the phase, if it is as expected."""
         if self.record and self.record.phase == before:
-            self.record = record.Record(TO, self.record.server, after)
+            self.record = record.Record(FROM, TO, self.record.server, after)
             return True
         return False
 
@@ -212,7 +216,7 @@ class Move(stateful.RuleBasedStateMachine):
         if act is record.Act.RETURN:
             return self.advance(record.LEFT, record.ATTACHED)
         if act is record.Act.BEGIN:
-            self.record = record.Record(TO, SERVER, record.ATTACHING)
+            self.record = record.Record(FROM, TO, SERVER, record.ATTACHING)
         yield
         yield from self.make_export()
         yield

@@ -1,0 +1,237 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Does what the destination of a server's move has to do.
+
+The record says what comes next, see :mod:`record`. Until the destination has
+the volume, Cinder's requests go to the source, which asks the destination.
+"""
+
+import dataclasses
+from typing import Any
+
+from cinder import context as cinder_context
+from cinder import objects
+from cinder.volume import volume_utils
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper.attach.bind_request import BindRequest
+from cinder_vdisk_mapper.attach.binding import Binder
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.cinder_api import errors
+from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.server_moves import checks
+from cinder_vdisk_mapper.server_moves import other_host
+from cinder_vdisk_mapper.server_moves import record
+from cinder_vdisk_mapper.server_moves import remote
+from cinder_vdisk_mapper.server_moves import store
+from cinder_vdisk_mapper.server_moves.record import Act
+from cinder_vdisk_mapper.server_moves.record import Record
+from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks import naming
+from cinder_vdisk_mapper.vdisks.layouts import Operations
+from nova_diskplacer import constants
+from nova_diskplacer import exception
+from nova_diskplacer.disks import links
+from nova_diskplacer.placement import client as placement_client
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class Destination:
+    """The destination of servers' moves.
+
+    :param backend_host: Cinder host of this backend, without a pool.
+    :param media: hdd, ssd or any.
+    """
+
+    backend_host: str
+    operations: Operations
+    media: str
+
+    @property
+    def _backend(self) -> base.Backend:
+        return self.operations.backend
+
+    def bind(self, volume: Volume, request: BindRequest) -> None:
+        """Make the empty target of a vdisk on a disk that its server claims.
+
+        :raises DiskPlacerError: the server claims none here, or the move was
+            aborted.
+        """
+        with locks.hold(f'move-{volume.id}'):
+            self._check_attaching(volume)
+            server = request.server
+            if server is None or not self._is_claimed(server.uuid):
+                raise checks.refused(
+                    volume, 'its server claims no disks there'
+                )
+            Binder(self.operations, self.media).bind(
+                # it fills a claim, or is not bound
+                dataclasses.replace(request, boot_time=True)
+            )
+
+    def connect(self, volume: Volume) -> dict[str, Any]:
+        """Attach the vdisk of the source; returns the connection.
+
+        :raises DiskPlacerError: the source does not answer or the move was
+            aborted.
+        """
+        name = naming.volume(volume)
+        with locks.hold(f'move-{volume.id}'):
+            found = self._check_attaching(volume)
+            self._attach(name, remote.target_of(store.fresh(volume.id)))
+            disks = self._backend.disks_holding(name)
+        return {
+            'driver_volume_type': base.BLOCK_DEVICE,
+            'data': {
+                'device_path': self._backend.link_path(name),
+                'vdisk': {
+                    'disk': ','.join(disks),
+                    'host': self.backend_host.partition('@')[0],
+                    constants.MOVING_FROM: found.source.partition('@')[0],
+                },
+            },
+        }
+
+    def go_on(self, volume: Volume, found: Record) -> None:
+        """Go on with a move at a start, or when the source asks.
+
+        :raises DiskPlacerError: it cannot be gone on with.
+        """
+        name = naming.volume(volume)
+        act = None
+        with locks.hold(f'move-{volume.id}'):
+            while act in (None, Act.SAVE, Act.STAY):
+                volume, current = store.fresh(volume.id), store.read(volume.id)
+                if current is None:
+                    return
+                found = current
+                act = self._go_on(volume, found, name)
+        if act is Act.FINISH:
+            self._finish(volume, found)
+
+    def _go_on(self, volume: Volume, found: Record, name: str) -> Act:
+        """Do what is next, and return what it was."""
+        linked = self._backend.linked_disk(name)
+        act = record.go_on_at_destination(
+            found,
+            has_volume=store.holder(volume) == self.backend_host,
+            decided=linked not in (None, links.REMOTE),
+        )
+        if act is Act.STAY:
+            store.advance(volume.id, found, record.LEFT)
+        elif act is Act.SAVE and linked:
+            self.save(volume, linked)
+        elif act is Act.CONNECT:
+            self._attach(name, remote.target_of(volume))
+        elif act is Act.UNDO:
+            self.undo(name)
+            if found.phase == record.ABORTING and not naming.is_exported(
+                volume
+            ):
+                store.forget(volume.id, found)
+        elif act is Act.FINISH:
+            if found.phase != record.RELEASING:
+                store.advance(volume.id, found, record.RELEASING)
+            remote.log_out(self._backend, name)
+        return act
+
+    @errors.cinder_errors()
+    def save(self, volume: Volume, disk: str) -> None:
+        """Save that the destination has the volume, in one step.
+
+        :param disk: UUID of the disk with its copy, where its link leads.
+        :raises DiskError: the database does not answer.
+        """
+        service = objects.Service.get_by_args(
+            cinder_context.get_admin_context(),
+            self.backend_host,
+            'cinder-volume',
+        )
+        before = volume.host
+        pool = volume_utils.extract_host(before, 'pool')
+        volume.host = volume_utils.append_host(self.backend_host, pool)
+        volume.service_uuid = service.uuid
+        volume.provider_location = disk
+        volume.save()
+        LOG.info(
+            'Volume %s is on disk %s of %s now, not on %s',
+            volume.id,
+            disk,
+            volume.host,
+            before,
+        )
+
+    def undo(self, name: str) -> None:
+        """Remove link, login and target of a vdisk of another host.
+
+        :raises DiskError: the link leads to the target, or a process has it
+            or the device open.
+        """
+        linked = self._backend.linked_disk(name)
+        if linked not in (None, links.REMOTE):
+            raise exception.DiskError(
+                f'{name} is not removed from disk {linked}: its link leads '
+                'there'
+            )
+        self._backend.unlink(name)
+        remote.log_out(self._backend, name)
+        for disk in self._backend.disks_holding(name):
+            self.operations.delete(disk, name)
+
+    def _finish(self, volume: Volume, found: Record) -> None:
+        """Have the source release the vdisk, and forget the record."""
+        volume, current = store.fresh(volume.id), store.read(volume.id)
+        if current is None:
+            return
+        if naming.is_exported(volume):
+            # without a lock: the source may ask at the same time
+            other_host.go_on(
+                volume, current.source, current.source.partition('@')[0]
+            )
+            volume = store.fresh(volume.id)
+        if not naming.is_exported(volume) and store.read(volume.id) == current:
+            store.forget(volume.id, current)
+
+    def _attach(self, name: str, target: remote.Target) -> None:
+        linked = self._backend.linked_disk(name)
+        if linked not in (None, links.REMOTE):
+            raise exception.DiskError(
+                f'{name} is not linked to another host: it is on disk {linked}'
+            )
+        remote.log_in(self._backend, name, target)
+        self._backend.link_remote(name)
+
+    def _check_attaching(self, volume: Volume) -> Record:
+        """Return the record of a move that comes here.
+
+        :raises BindingError: there is none, or it was aborted.
+        """
+        found = store.read(volume.id)
+        if (
+            found is None
+            or found.to != self.backend_host
+            or found.phase
+            not in (record.ATTACHING, record.ATTACHED, record.LEFT)
+        ):
+            raise checks.refused(volume, 'its move was aborted')
+        return found
+
+    def _is_claimed(self, server: str) -> bool:
+        """Return whether a server claims a disk of this backend."""
+        claims = self.operations.placement.allocations(server).resources
+        return any(
+            placement_client.GB in claims.get(disk.uuid, {})
+            for disk in self._backend.disks()
+        )

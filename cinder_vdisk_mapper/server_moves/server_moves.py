@@ -1,0 +1,204 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the driver asks about the moves of servers to other hosts.
+
+Each method answers for a volume that moves, or says that it does not; then the
+driver does what it does for any volume.
+"""
+
+import collections.abc
+import dataclasses
+import enum
+import functools
+from typing import Any
+
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper.attach import export
+from cinder_vdisk_mapper.attach.bind_request import BindRequest
+from cinder_vdisk_mapper.cinder_api import errors
+from cinder_vdisk_mapper.cinder_api.types import Connector
+from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
+from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.server_moves import checks
+from cinder_vdisk_mapper.server_moves import store
+from cinder_vdisk_mapper.server_moves.destination import Destination
+from cinder_vdisk_mapper.server_moves.record import Record
+from cinder_vdisk_mapper.server_moves.source import Source
+from cinder_vdisk_mapper.vdisks.layouts import Operations
+from nova_diskplacer import exception
+
+LOG = logging.getLogger(__name__)
+
+
+class _Role(enum.Enum):
+    """What a backend is for a volume."""
+
+    #: it has the volume, which may be about to leave
+    SOURCE = 'source'
+    #: it has the volume, which the source has not released yet
+    ARRIVED = 'arrived'
+    #: it will have the volume
+    DESTINATION = 'destination'
+    #: it had the volume, and has to release it
+    LEFT = 'left'
+    NONE = 'none'
+
+
+@dataclasses.dataclass
+class ServerMoves:
+    """The moves of servers from and to a backend.
+
+    :param backend_host: Cinder host of the backend, without a pool.
+    :param names: of this host.
+    :param configuration: of the backend.
+    :param make_exporter: returns what exports vdisks.
+    """
+
+    backend_host: str
+    names: frozenset[str]
+    operations: Operations
+    configuration: Any
+    make_exporter: collections.abc.Callable[[], export.Exporter]
+
+    @functools.cached_property
+    def source(self) -> Source:
+        """The source of moves."""
+        return Source(
+            self.backend_host,
+            self.names,
+            self.operations,
+            self.configuration.safe_get('target_helper') or '',
+            self.make_exporter,
+        )
+
+    @functools.cached_property
+    def destination(self) -> Destination:
+        """The destination of moves."""
+        return Destination(
+            self.backend_host, self.operations, self.configuration.vdisk_media
+        )
+
+    def create_export(
+        self,
+        context: Any,
+        volume: Volume,
+        connector: Connector,
+        request: BindRequest,
+    ) -> ModelUpdate | None:
+        """Export a volume for a move, or bind the target of one that comes.
+
+        :returns: the changes of the volume, None if it does not move.
+        :raises DiskPlacerError: it cannot be attached there.
+        """
+        role, _ = self._role(volume)
+        if role is _Role.DESTINATION:
+            self.destination.bind(volume, request)
+            return {}
+        if role is _Role.ARRIVED and connector['host'] in self.names:
+            return None
+        try:
+            if role is not _Role.SOURCE:
+                raise checks.refused(volume, 'its last move has not ended')
+            return self.source.attach(context, volume, connector, request)
+        except errors.BindingError:
+            checks.tell(context, volume)
+            raise
+
+    def initialize_connection(
+        self, volume: Volume, connector: Connector
+    ) -> dict[str, Any] | None:
+        """Return the connection to a volume that moves, None if it does not.
+
+        :raises DiskPlacerError: it cannot be attached there.
+        """
+        role, _ = self._role(volume)
+        if role is _Role.SOURCE:
+            return self.source.connect(volume, connector)
+        if role is _Role.DESTINATION:
+            return self.destination.connect(volume)
+        return None
+
+    def terminate_connection(
+        self, volume: Volume, connector: Connector | None
+    ) -> bool | None:
+        """Go on with the move of a volume whose host is detached.
+
+        Or the other host of its move asks this one to.
+
+        :returns: whether the export stays, None if the volume does not move.
+        :raises DiskPlacerError: it cannot be gone on with.
+        """
+        role, found = self._role(volume)
+        if role is _Role.SOURCE:
+            return self.source.detach(volume, connector)
+        if found and role in (_Role.DESTINATION, _Role.ARRIVED):
+            self.destination.go_on(volume, found)
+        elif found and role is _Role.LEFT:
+            self.source.release(store.fresh(volume.id), found)
+        return True
+
+    def remove_export(self, volume: Volume) -> bool:
+        """Remove the export of a move that has not come to be.
+
+        :returns: whether there is nothing else to be done: the volume moves,
+            or is another backend's.
+        :raises DiskPlacerError: the export cannot be removed.
+        """
+        role, _ = self._role(volume)
+        # the source undoes what has failed at the destination
+        return role is not _Role.SOURCE or self.source.unexport(volume)
+
+    def start(self) -> None:
+        """Go on with all moves from and to this backend, by their records.
+
+        What cannot be gone on with is logged, and tried at the next start.
+        """
+        try:
+            volumes = store.moving_volumes()
+        except exception.DiskPlacerError as error:
+            LOG.error('Moves of servers are not gone on with: %s', error)
+            return
+        for volume_id in volumes:
+            try:
+                self._start(volume_id)
+            except exception.DiskPlacerError as error:
+                LOG.error(
+                    'The move of the server of volume %s is not gone on '
+                    'with: %s',
+                    volume_id,
+                    error,
+                )
+
+    def _start(self, volume_id: str) -> None:
+        volume = store.fresh(volume_id)
+        role, found = self._role(volume)
+        if found is None:
+            return
+        if found.source == self.backend_host:
+            self.source.start(volume, found)
+        elif role in (_Role.DESTINATION, _Role.ARRIVED):
+            self.destination.go_on(volume, found)
+
+    def _role(self, volume: Volume) -> tuple[_Role, Record | None]:
+        """Return what this backend is for a volume, and the record."""
+        holder = store.holder(store.fresh(volume.id))
+        found = store.read(volume.id)
+        arrives = found is not None and found.to == self.backend_host
+        if holder == self.backend_host:
+            return _Role.ARRIVED if arrives else _Role.SOURCE, found
+        if arrives:
+            return _Role.DESTINATION, found
+        if found and found.source == self.backend_host:
+            return _Role.LEFT, found
+        return _Role.NONE, found

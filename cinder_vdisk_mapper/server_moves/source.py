@@ -1,0 +1,383 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Does what the source of a server's move has to do.
+
+The record says what comes next, see :mod:`record`. While the source has the
+volume, Cinder sends it all requests for the volume.
+"""
+
+import collections.abc
+import contextlib
+import dataclasses
+import functools
+from typing import Any
+
+from cinder import context as cinder_context
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper.attach import export
+from cinder_vdisk_mapper.attach import handover
+from cinder_vdisk_mapper.attach.bind_request import BindRequest
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.cinder_api.types import Connector
+from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
+from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.server_moves import checks
+from cinder_vdisk_mapper.server_moves import other_host
+from cinder_vdisk_mapper.server_moves import record
+from cinder_vdisk_mapper.server_moves import remote
+from cinder_vdisk_mapper.server_moves import store
+from cinder_vdisk_mapper.server_moves.record import Act
+from cinder_vdisk_mapper.server_moves.record import Record
+from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks import naming
+from cinder_vdisk_mapper.vdisks.layouts import Operations
+from nova_diskplacer import exception
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class Source:
+    """The source of servers' moves.
+
+    :param backend_host: Cinder host of this backend, without a pool.
+    :param names: of this host.
+    :param target_helper: of the backend.
+    :param make_exporter: returns what exports vdisks.
+    """
+
+    backend_host: str
+    names: frozenset[str]
+    operations: Operations
+    target_helper: str
+    make_exporter: collections.abc.Callable[[], export.Exporter]
+
+    @functools.cached_property
+    def exporter(self) -> export.Exporter:
+        """Exports vdisks; made for the first move, as it runs commands."""
+        return self.make_exporter()
+
+    @property
+    def _backend(self) -> base.Backend:
+        return self.operations.backend
+
+    @property
+    def _host(self) -> str:
+        return self.backend_host.partition('@')[0]
+
+    def attach(
+        self,
+        context: Any,
+        volume: Volume,
+        connector: Connector,
+        request: BindRequest,
+    ) -> ModelUpdate | None:
+        """Export a volume to the host that its server moves to.
+
+        :returns: the changes of the volume; None for an attachment at this
+            host, and for one elsewhere that is no move.
+        :raises DiskPlacerError: the volume cannot follow its server, or
+            cannot be attached now.
+        """
+        host = self._name_of(connector)
+        server = request.server.uuid if request.server else ''
+        tried: set[Act] = set()
+        while True:
+            found = store.read(volume.id)
+            act = record.attach_at_source(
+                found,
+                self._host,
+                host,
+                server,
+                store.connectors(volume.id),
+                aborted=Act.ABORT in tried,
+            )
+            if found is None or act not in (Act.ABORT, Act.ASK):
+                break
+            if act in tried:
+                raise checks.refused(
+                    volume, 'the host of its last move does not answer'
+                )
+            tried.add(act)
+            if act is Act.ABORT:
+                self.abort(volume, found)
+            else:
+                other_host.go_on(volume, found.to, found.host)
+                if not self.has(store.fresh(volume.id)):
+                    raise checks.refused(
+                        volume, 'its data has just moved there: try again'
+                    )
+        if act is Act.REFUSE:
+            raise checks.refused(volume, 'its last move has not ended')
+        if act is Act.RETURN and found:
+            store.advance(volume.id, found, record.ATTACHED)
+        if host == self._host:
+            return None
+        if act is Act.BEGIN and not self._begin(
+            context, volume, connector, request
+        ):
+            return None
+        return self._export(context, volume)
+
+    def connect(
+        self, volume: Volume, connector: Connector
+    ) -> dict[str, Any] | None:
+        """Have the destination attach a volume; returns the connection.
+
+        :returns: None for an attachment at this host, or without a move.
+        :raises DiskPlacerError: the destination does not attach it, or the
+            move was aborted meanwhile.
+        """
+        found = store.read(volume.id)
+        if found is None or self._name_of(connector) == self._host:
+            return None
+        if connector['host'] != found.host or found.phase not in (
+            record.ATTACHING,
+            record.ATTACHED,
+            record.LEFT,
+        ):
+            raise checks.refused(volume, 'its move was aborted')
+        volume = store.fresh(volume.id)
+        self._admit(volume, connector)
+        connection = other_host.connect(volume, found.to, connector)
+        if found.phase == record.ATTACHING:
+            store.advance(volume.id, found, record.ATTACHED)
+        return connection
+
+    def detach(
+        self, volume: Volume, connector: Connector | None
+    ) -> bool | None:
+        """Go on with a move when a host is detached.
+
+        :returns: whether the export stays; None without a move.
+        :raises DiskPlacerError: the database does not answer.
+        """
+        while True:
+            found = store.read(volume.id)
+            if found is None:
+                return None
+            if connector is None:
+                return True
+            act = record.detach_at_source(
+                found,
+                self._host,
+                self._name_of(connector),
+                store.connectors(volume.id),
+            )
+            try:
+                if act is Act.LEAVE:
+                    self._leave(volume, found)
+                elif act is Act.ABORT:
+                    self.abort(volume, found)
+            except store.Changed as error:
+                LOG.info('%s', error)
+                continue
+            return None if act is Act.NONE else act is not Act.ABORT
+
+    def unexport(self, volume: Volume) -> bool:
+        """Remove the export of a move that has not come to be.
+
+        :returns: whether the volume is of a move; then nothing else is to be
+            done.
+        """
+        found = store.read(volume.id)
+        if found is None:
+            return False
+        act = record.unexport_at_source(found, store.connectors(volume.id))
+        if act is Act.ABORT:
+            self.abort(volume, found)
+        return True
+
+    def abort(self, volume: Volume, found: Record) -> None:
+        """Undo a move; what the destination has left, its start undoes.
+
+        :raises Changed: another process goes on with it.
+        :raises DiskPlacerError: the export cannot be removed.
+        """
+        if found.phase != record.ABORTING:
+            found = store.advance(volume.id, found, record.ABORTING)
+        is_undone = other_host.go_on(volume, found.to, found.host)
+        volume.refresh()
+        context = cinder_context.get_admin_context()
+        self.exporter.remove(context, volume, self._path(volume))
+        if not self.names.intersection(store.connectors(volume.id)):
+            with contextlib.suppress(exception.DiskError):
+                # of a file, which nobody uses here
+                self.operations.of(volume).deactivate()
+        if is_undone and store.read(volume.id) == found:
+            store.forget(volume.id, found)
+
+    def release(self, volume: Volume, found: Record) -> None:
+        """Remove the export of a volume that has moved, and the vdisk here.
+
+        :raises DiskPlacerError: the volume is not known to be elsewhere, or a
+            process uses the vdisk.
+        """
+        name = naming.volume(volume)
+        location = naming.location(volume)
+        here = {disk.uuid for disk in self._backend.disks()}
+        if (
+            store.holder(volume) != found.to
+            or not location
+            or here.intersection(location.disks)
+        ):
+            raise exception.DiskError(
+                f'vdisk {name} is not deleted: volume {volume.id} is on disk '
+                f'{location} of {volume.host}'
+            )
+        if not naming.is_exported(volume):
+            return
+        held = self._backend.disks_holding(name)
+        path = self._backend.attached_path(held[0], name) if held else ''
+        context = cinder_context.get_admin_context()
+        self.exporter.stop(context, volume, path)
+        for disk in held:
+            self._backend.detach_device(disk, name)
+            if self._backend.in_use(disk, name):
+                raise exception.DiskError(
+                    f'vdisk {name} is not deleted from disk {disk}, where a '
+                    'process has it open'
+                )
+            self._backend.condemn(disk, name)
+        self.operations.delete_leftovers(name)
+        # tells the destination that nothing is left here
+        self.exporter.forget(volume)
+        LOG.info(
+            'Volume %s has left disk %s for %s',
+            volume.id,
+            ', '.join(held) or 'none',
+            volume.host,
+        )
+
+    def start(self, volume: Volume, found: Record) -> None:
+        """Go on with a move that a restart of this host has interrupted.
+
+        :raises DiskPlacerError: it cannot be gone on with.
+        """
+        attached = store.connectors(volume.id)
+        act = record.start_at_source(
+            found, attached, has_volume=self.has(volume)
+        )
+        if act is Act.ABORT:
+            self.abort(volume, found)
+        elif act is Act.EXPORT:
+            for name, value in self._export(
+                cinder_context.get_admin_context(), volume
+            ).items():
+                setattr(volume, name, value)
+            volume.save()
+            self._admit(volume, attached[found.host])
+        else:
+            self.release(volume, found)
+            other_host.go_on(volume, found.to, found.host)
+
+    def has(self, volume: Volume) -> bool:
+        """Return whether this backend has a volume."""
+        return store.holder(volume) == self.backend_host
+
+    def _name_of(self, connector: Connector) -> str:
+        host = str(connector['host'])
+        return self._host if host in self.names else host
+
+    def _is_blank(self, volume: Volume, request: BindRequest) -> bool:
+        """Return whether a volume follows its server without its vdisk."""
+        location = naming.location(volume)
+        if store.connectors(volume.id):
+            return False
+        return not any(
+            self._backend.written(disk, request.name)
+            for disk in location.disks
+        )
+
+    def _begin(
+        self,
+        context: Any,
+        volume: Volume,
+        connector: Connector,
+        request: BindRequest,
+    ) -> bool:
+        """Record a move if the volume can follow its server.
+
+        :returns: False if the server does not move, or the volume follows it
+            without its vdisk, which is blank.
+        :raises BindingError: it cannot.
+        """
+        if self._is_blank(volume, request):
+            return False
+        facts = checks.read(
+            self.operations,
+            volume,
+            request,
+            connector,
+            self.names,
+            frozenset(store.connectors(volume.id)),
+            self.target_helper,
+        )
+        if not checks.is_move(facts):
+            return False
+        if reason := checks.refusal(facts):
+            raise checks.refused(volume, reason)
+        _, to = handover.find_target(context, volume, connector['host'])
+        with locks.hold(f'volume-{volume.id}'):
+            store.begin(
+                volume.id,
+                Record(
+                    self.backend_host,
+                    to.partition('#')[0],
+                    request.server.uuid if request.server else '',
+                    record.ATTACHING,
+                ),
+            )
+        LOG.info(
+            'Volume %s on disk %s of %s follows server %s to %s',
+            volume.id,
+            naming.location(volume),
+            self.backend_host,
+            request.server and request.server.uuid,
+            to,
+        )
+        return True
+
+    def _export(self, context: Any, volume: Volume) -> ModelUpdate:
+        """Export a vdisk; returns the changes of the volume."""
+        self._backend.check_location(
+            naming.location(volume), naming.volume(volume)
+        )
+        vdisk = self.operations.of(volume)
+        if self._backend.makes_devices:
+            vdisk.stable_path(volume, to_device=True)
+        vdisk.activate(volume)
+        return self.exporter.create_for_move(
+            context, volume, self._path(volume)
+        )
+
+    def _path(self, volume: Volume) -> str:
+        """Return the path of the device that is exported."""
+        return self._backend.attached_path(
+            str(naming.location(volume)), naming.volume(volume)
+        )
+
+    def _admit(self, volume: Volume, connector: Connector) -> None:
+        """Let the initiator of the destination log in, and no other one."""
+        target = remote.target_of(volume)
+        self._backend.admit(
+            target.iqn, connector['initiator'], target.user, target.secret
+        )
+
+    def _leave(self, volume: Volume, found: Record) -> None:
+        """Keep the vdisk for the destination: Nova drops its claim now."""
+        store.advance(volume.id, found, record.LEFT)
+        for disk in naming.location(volume).disks:
+            with locks.hold(f'disk-{disk}'):
+                self.operations.try_reserve(disk)

@@ -1,0 +1,84 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Lets one initiator log in to an iSCSI target of the kernel (LIO).
+
+Cinder's own tool takes the secret as an argument, which any user of the host
+can read in the list of processes, and which sudo logs.
+"""
+
+import contextlib
+import os
+import re
+
+from nova_diskplacer import exception
+from nova_diskplacer.host import files
+
+#: where the kernel has its iSCSI targets
+TARGETS = '/sys/kernel/config/target/iscsi'
+
+_NAME = re.compile(r'(iqn|eui|naa)\.[0-9A-Za-z.:_-]{1,219}')
+_LUN = 'lun_0'
+
+
+def admit(iqn: str, initiator: str, user: str, secret: str) -> None:
+    """Let an initiator log in to a target by CHAP, and no other one.
+
+    :raises DiskError: there is no such target, a name is invalid, or the
+        kernel refuses it. No error has the secret in it.
+    """
+    for name in (iqn, initiator):
+        if not _NAME.fullmatch(name):
+            raise exception.DiskError(f'{name!r} is no iSCSI name')
+    group = os.path.join(TARGETS, iqn, 'tpgt_1')
+    acls = os.path.join(group, 'acls')
+    acl = os.path.join(acls, initiator)
+    with files.disk_errors(group):
+        for other in os.listdir(acls):
+            if other != initiator:
+                _remove(os.path.join(acls, other))
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(acl)
+        _write(os.path.join(acl, 'auth', 'userid'), user)
+        _write(os.path.join(acl, 'auth', 'password'), secret)
+        mapped = os.path.join(acl, _LUN)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(mapped)
+        if not _links(mapped):
+            os.symlink(
+                os.path.join(group, 'lun', _LUN), os.path.join(mapped, 'vdisk')
+            )
+
+
+def _remove(acl: str) -> None:
+    for lun in os.listdir(acl):
+        mapped = os.path.join(acl, lun)
+        if lun.startswith('lun_'):
+            for link in _links(mapped):
+                os.unlink(link)
+            os.rmdir(mapped)
+    os.rmdir(acl)
+
+
+def _links(directory: str) -> list[str]:
+    return [
+        entry.path for entry in os.scandir(directory) if entry.is_symlink()
+    ]
+
+
+def _write(path: str, value: str) -> None:
+    # the kernel takes a value by one write
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, value.encode())
+    finally:
+        os.close(descriptor)

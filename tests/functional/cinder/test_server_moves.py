@@ -1,0 +1,381 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Volumes whose server goes to another host, through Cinder's API."""
+
+import contextlib
+import logging
+import os
+import uuid
+
+import fixtures
+from cinder import objects
+from cinder.tests.functional.api import client
+from oslo_log import _options as log_options
+
+from cinder_vdisk_mapper.server_moves import record
+from cinder_vdisk_mapper.server_moves import store
+from nova_diskplacer import exception
+from tests.functional.cinder import moves_base
+
+HERE, THERE = 'host1@vdisk#vdisk', 'host2@vdisk#vdisk'
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class MoveTestCase(moves_base.ServerMovesTestCase):
+    """A server on host1 with a volume of 1 GiB, which has content."""
+
+    def setUp(self):
+        super().setUp()
+        self.here, self.there = self.hosts['host1'], self.hosts['host2']
+        self.source = min(self.here.disks())
+        self.target = min(self.there.disks())
+        self.server_id = self.server(
+            'host1', {self.source: 1}, vdisks=1, vdisk_gb=1
+        )
+        self.volume_ = self.create(1)
+        self.name = f'volume-{self.volume_["id"]}'
+        self.first, self.path = self.attach(self.volume_, self.server_id)
+        self.assertEqual(self.source, self.row.provider_location)
+        with open(self.path, 'r+b') as stream:
+            stream.write(b'one')
+        self.migration = str(uuid.uuid4())
+
+    @property
+    def row(self):
+        return objects.Volume.get_by_id(self.context, self.volume_['id'])
+
+    @property
+    def phase(self):
+        found = store.read(self.volume_['id'])
+        return found and found.phase
+
+    # Nova
+
+    def claim_there(self):
+        """Move the claim to the migration, and claim disks of host2."""
+        self.placement._call('delete', f'/allocations/{self.server_id}')
+        self.claim(self.migration, {self.source: 1})
+        self.claim(self.server_id, {self.target: 1})
+
+    def claim_back(self):
+        self.placement._call('delete', f'/allocations/{self.server_id}')
+        with contextlib.suppress(exception.PlacementError):
+            self.placement._call('delete', f'/allocations/{self.migration}')
+        self.claim(self.server_id, {self.source: 1})
+
+    def is_on(self, host, task=None):
+        self.nova.servers[self.server_id] |= {
+            'OS-EXT-SRV-ATTR:host': host,
+            'OS-EXT-STS:task_state': task,
+        }
+
+    def connect(self, attachment_id, host='host1', **connector):
+        """Have the one attachment of the volume be of a host."""
+        body = {'attachment': {'connector': self.connector(host, **connector)}}
+        return self.api.api_put(f'/attachments/{attachment_id}', body)[
+            'attachment'
+        ]['connection_info']
+
+    def attach_too(self, host, **connector):
+        """Attach on a second host; returns the attachment's ID.
+
+        ``info`` is the connection.
+        """
+        body = {
+            'attachment': {
+                'volume_uuid': self.volume_['id'],
+                'instance_uuid': self.server_id,
+                'connector': self.connector(host, **connector),
+            }
+        }
+        made = self.api.api_post('/attachments', body)['attachment']
+        self.info = made['connection_info']
+        self.complete(made['id'])
+        return made['id']
+
+    def connector(self, host, **fields):
+        return {
+            'host': host,
+            'initiator': moves_base.initiator(host),
+            **fields,
+        }
+
+    def complete(self, attachment_id):
+        self.api.api_post(
+            f'/attachments/{attachment_id}/action',
+            {'os-complete': {}},
+            check_response_status=[204],
+        )
+
+    def attachments(self):
+        return [one.id for one in self.row.volume_attachment]
+
+    def delete_attachment(self, attachment_id):
+        self.api.api_delete(f'/attachments/{attachment_id}')
+
+    def begin_live(self):
+        """Do as Nova before a live migration; returns the attachment."""
+        self.claim_there()
+        self.is_on('host1', 'migrating')
+        return self.attach_too('host2')
+
+    def migrate(self):
+        """Migrate live; returns the attachment at host2."""
+        second = self.begin_live()
+        self.is_on('host2')
+        self.delete_attachment(self.first)
+        self.placement._call('delete', f'/allocations/{self.migration}')
+        return second
+
+    # the hosts
+
+    def content(self, path):
+        with open(path, 'rb') as stream:
+            return stream.read(3)
+
+    @property
+    def link_there(self):
+        return f'{self.there.root}/by-volume/{self.name}'
+
+    def held(self, host):
+        return {
+            uuid: vdisk.server_id
+            for uuid, disk in host.disks().items()
+            for vdisk in disk.vdisks
+        }
+
+    def kill(self, index):
+        """End the cinder-volume of a host, and start it again."""
+        self.volume[index].stop()
+        self.volume[index].wait()
+
+    def start(self, index):
+        name = ('host1', 'host2')[index]
+        self.volume[index] = self.restart(name)
+
+    def assertAtRest(self, content=b'one'):
+        """The volume is on host1, and nothing else is anywhere."""
+        self.assertIsNone(self.phase)
+        row = self.row
+        self.assertEqual(HERE, row.host)
+        self.assertEqual(
+            (self.source, self.source, None),
+            (row.provider_location, row.provider_id, row.provider_auth),
+        )
+        self.assertEqual({}, self.network.targets)
+        self.assertEqual(set(), self.network.sessions)
+        self.assertEqual([], os.listdir(self.network.devices))
+        self.assertEqual({}, self.held(self.there))
+        self.assertFalse(os.path.lexists(self.link_there))
+        self.assertEqual([], self.there.backend.remotes())
+        self.assertEqual({self.source: self.server_id}, self.held(self.here))
+        self.assertEqual(content, self.content(self.path))
+        self.assertEqual(0, sum(self.there.reserved().values()))
+
+    def assertAttachedThere(self):
+        self.assertEqual({self.target: self.server_id}, self.held(self.there))
+        # the claims pay for it
+        self.assertEqual(0, sum(self.there.reserved().values()))
+        self.assertEqual(HERE, self.row.host)
+        (target,) = self.network.targets
+        device, admitted = self.network.targets[target]
+        self.assertEqual(self.path, device)
+        self.assertEqual([moves_base.initiator('host2')], [*admitted])
+        self.assertEqual({target}, self.network.sessions)
+        self.assertEqual(self.path, os.path.realpath(self.link_there))
+
+
+class LiveMigrationTestCase(MoveTestCase):
+    def test_migrated(self):
+        second = self.begin_live()
+        self.assertEqual(record.ATTACHED, self.phase)
+        self.assertEqual('local', self.info['driver_volume_type'])
+        self.assertEqual(self.link_there, self.info['device_path'])
+        self.assertEqual(
+            {
+                'disk': self.target,
+                'host': 'host2',
+                'moving_from': 'host1',
+            },
+            self.info['vdisk'],
+        )
+        self.assertAttachedThere()
+        self.assertEqual(0, self.here.reserved()[self.source])
+        # the server is there now
+        self.is_on('host2')
+        self.delete_attachment(self.first)
+        self.assertEqual(record.LEFT, self.phase)
+        self.assertAttachedThere()
+        self.placement._call('delete', f'/allocations/{self.migration}')
+        self.here.publish()
+        self.assertEqual(1, self.here.reserved()[self.source])
+        with open(self.link_there, 'r+b') as stream:
+            stream.write(b'two')
+        self.assertEqual(b'two', self.content(self.path))
+        # it is detached there before its data is
+        self.delete_attachment(second)
+        self.assertAtRest(b'two')
+
+    def test_aborted(self):
+        second = self.begin_live()
+        self.delete_attachment(second)
+        self.claim_back()
+        self.is_on('host1')
+        self.assertAtRest()
+        # and again
+        self.delete_attachment(self.migrate())
+        self.assertAtRest()
+
+    def test_back_before_it_has_settled(self):
+        second = self.migrate()
+        self.is_on('host2', 'migrating')
+        self.attach_too('host1')
+        self.assertEqual(self.path, os.path.realpath(self.info['device_path']))
+        self.assertEqual(record.ATTACHED, self.phase)
+        self.is_on('host1')
+        self.delete_attachment(second)
+        self.claim_back()
+        self.assertAtRest()
+
+    def test_secrets_and_logs(self):
+        log = self.useFixture(fixtures.FakeLogger(level=logging.DEBUG))
+        # what debug=True logs: oslo.policy would log whole volumes
+        for one in log_options.DEFAULT_LOG_LEVELS:
+            name, _, level = one.partition('=')
+            logger = logging.getLogger(name)
+            self.addCleanup(logger.setLevel, logger.level)
+            logger.setLevel(level)
+        second = self.begin_live()
+        _, user, secret = self.row.provider_auth.split()
+        self.assertTrue(len(secret) >= 16)
+        self.delete_attachment(second)
+        self.assertIn('cinder-rtstool create', log.output)
+        self.assertNotIn(secret, log.output)
+        arguments = [
+            one for command in self.network.commands for one in command
+        ]
+        self.assertNotIn(secret, arguments)
+        self.assertIn('-a192.0.2.1', arguments)
+        self.assertNotIn(secret, str(self.info))
+        # each export has its own
+        self.claim_back()
+        self.begin_live()
+        self.assertNotIn(secret, self.row.provider_auth)
+        self.assertNotIn(user, self.row.provider_auth)
+
+
+class RefusalTestCase(MoveTestCase):
+    def refuse(self, reason, **connector):
+        """Try to attach on host2, which leaves nothing."""
+        self.assertRaises(
+            client.OpenStackApiException,
+            self.attach_too,
+            'host2',
+            **connector,
+        )
+        self.assertIn(reason, self.log.output)
+        # Nova deletes what it has not got a connection of
+        (second,) = set(self.attachments()) - {self.first}
+        self.delete_attachment(second)
+        self.assertAtRest()
+        # nothing has listened
+        commands = [command[1] for command in self.network.commands]
+        self.assertNotIn('create', commands)
+
+    def assertTold(self):
+        """The owner of the volume finds a message."""
+        (message,) = self.api.api_get('/messages')['messages']
+        self.assertEqual(
+            ('attach volume:Failed to attach volume.', self.volume_['id']),
+            (message['user_message'], message['resource_uuid']),
+        )
+
+    def test_a_server_at_rest(self):
+        """A tenant can name any host, and any initiator, to Cinder."""
+        self.refuse("no server on host 'host2' attaches it")
+        self.is_on('host1', 'migrating')
+        self.refuse("no server on host 'host2' attaches it")
+
+    def test_no_initiator(self):
+        self.claim_there()
+        self.is_on('host2')
+        self.refuse('has no iSCSI initiator', initiator='')
+        self.assertTold()
+
+    def test_a_snapshot(self):
+        objects.Snapshot(
+            self.context,
+            volume_id=self.volume_['id'],
+            volume_size=1,
+            status='available',
+        ).create()
+        self.claim_there()
+        self.is_on('host2')
+        self.refuse('it has snapshots')
+        self.assertTold()
+
+    def test_down(self):
+        self.claim_there()
+        self.is_on('host2')
+        service = objects.Service.get_by_args(
+            self.context, 'host2@vdisk', 'cinder-volume'
+        )
+        service.disabled = True
+        service.save()
+        self.refuse('is down or disabled')
+        self.assertTold()
+
+
+class ColdMigrationTestCase(MoveTestCase):
+    def resize(self):
+        """Do as Nova; returns the attachment at host2."""
+        self.claim_there()
+        empty = self.reserve(self.volume_, self.server_id)
+        self.delete_attachment(self.first)
+        self.assertIsNone(self.phase)
+        self.is_on('host2', 'resize_finish')
+        self.info = self.connect(empty, 'host2')
+        self.complete(empty)
+        return empty
+
+    def test_reverted(self):
+        second = self.resize()
+        self.assertEqual(record.ATTACHED, self.phase)
+        self.assertAttachedThere()
+        back = self.reserve(self.volume_, self.server_id)
+        self.delete_attachment(second)
+        self.assertAtRest()
+        self.is_on('host1')
+        self.claim_back()
+        self.assertEqual(
+            self.path, os.path.realpath(self.connect(back)['device_path'])
+        )
+        self.assertAtRest()
+
+    def test_nobody_there_takes_it(self):
+        """The destination has no room, and Nova goes back."""
+        self.there.fill = None
+        self.claim_there()
+        self.is_on('host2', 'resize_finish')
+        empty = self.reserve(self.volume_, self.server_id)
+        self.delete_attachment(self.first)
+        self.there.backend.full = set(self.there.disks())
+        self.assertRaises(
+            client.OpenStackApiException, self.connect, empty, 'host2'
+        )
+        self.assertIsNone(self.phase)
+        self.assertEqual({}, self.network.targets)
+        self.assertEqual({}, self.held(self.there))
