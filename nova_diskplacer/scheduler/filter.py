@@ -27,6 +27,7 @@ untouched.
 """
 
 import dataclasses
+import itertools
 import typing
 
 import numpy as np
@@ -98,9 +99,10 @@ class DiskPlacementFilter(filters.BaseHostFilter):
             return filter_obj_list
         # its bound vdisks are not claimed: the inventories of their disks
         # reserve what no server claims
-        return disk_request.find_hosts(
+        found = disk_request.find_hosts(
             list(filter_obj_list), spec_obj, None, report_listener.get_cache()
-        ).home
+        )
+        return found.home or found.back
 
 
 def _place(
@@ -139,7 +141,7 @@ def _place(
         spec.instance_uuid,
         plan,
         cache,
-        hosts if option is options[0] else allowed,
+        _not_judged(hosts, options, option),
         allowed,
         passed,
         include_pending=include_pending,
@@ -178,6 +180,17 @@ def _attempt(
             [],
         )
     return option, attempts, outcome
+
+
+def _not_judged(
+    hosts: Hosts,
+    options: list[disk_request.Option],
+    last: disk_request.Option,
+) -> Hosts:
+    """Return the hosts that are in no option before the last one tried."""
+    tried = itertools.takewhile(lambda option: option is not last, options)
+    judged = {id(host) for option in tried for host in option.hosts}
+    return [host for host in hosts if id(host) not in judged]
 
 
 def _log_rejection(

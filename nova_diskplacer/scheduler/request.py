@@ -124,19 +124,30 @@ def options(
 ) -> list[Option]:
     """Return where a request's server may be, the best option first.
 
-    A server whose vdisks can follow it stays on their host if it can.
+    A server whose vdisks can follow it stays on their host if it can. One
+    whose vdisks have not settled goes back to them at last.
+
+    :returns: at least one option, with no host if the server can be nowhere.
     """
     found = find_hosts(hosts, spec, request, cache)
-    elsewhere = []
+    parts = [part for part in (found.home, found.back) if part]
+    if not parts and not found.elsewhere:
+        parts = [[]]
+    possible = [
+        Option(
+            part,
+            _plan_at_home(part, spec, request, cache, found.vdisks),
+            found.pinned,
+        )
+        for part in parts
+    ]
     if found.elsewhere:
-        elsewhere.append(Option(list(found.elsewhere), DiskPlan(request)))
-        if not found.home:
-            return elsewhere
-    plan = _plan_at_home(spec, request, cache, found.vdisks)
-    return [Option(found.home, plan, found.pinned), *elsewhere]
+        possible.append(Option(found.elsewhere, DiskPlan(request)))
+    return possible
 
 
 def _plan_at_home(
+    hosts: Hosts,
     spec: typing.Any,
     request: flavor.VDiskRequest,
     cache: HostDiskCache,
@@ -147,7 +158,12 @@ def _plan_at_home(
     It is planned with all vdisks on that host that were bound for it, detached
     ones too: they fill its claims. So do those on a disk that is missing,
     which nobody reports.
+
+    :param vdisks: the bound ones, also those of other hosts.
     """
+    if vdisks:
+        uuids = {host.uuid for host in hosts}
+        vdisks = [vdisk for vdisk in vdisks if vdisk.provider in uuids]
     reported = {vdisk.volume_id for vdisk in vdisks}
     unreported = sum(
         volume.volume_id not in reported and _may_be_vdisk(volume, request)

@@ -65,7 +65,6 @@ class DiskRoomFilter(filters.BaseHostFilter):
         ]
         if not passed:
             return hosts
-        # a server that may go elsewhere has an option for each host
         judged = hosts
         for allowed, plan, pinned in options:
             if len(options) > 1:

@@ -38,15 +38,18 @@ Hosts = list[typing.Any]
 class Found(typing.NamedTuple):
     """The hosts where a server may be.
 
-    ``home`` are the hosts that have all of its bound vdisks, and ``vdisks``
-    are these; all hosts if no volume of the server is bound. ``elsewhere`` are
-    the other hosts that it may go to, without vdisks there. ``pinned`` is why
-    there are none, in words that follow "as", '' if that is not known.
+    ``home`` are the hosts that have all of its bound vdisks, or all hosts if
+    no volume of the server is bound. ``back`` are those that have them too,
+    because they have not settled, and that the server has left. ``vdisks`` are
+    those of both. ``elsewhere`` are the other hosts that it may go to, without
+    vdisks there. ``pinned`` is why there are none, in words that follow "as",
+    '' if that is not known.
     """
 
     home: Hosts
-    vdisks: collections.abc.Sequence[BoundVDisk] = ()
-    elsewhere: collections.abc.Sequence[typing.Any] = ()
+    back: Hosts
+    vdisks: collections.abc.Sequence[BoundVDisk]
+    elsewhere: Hosts
     pinned: str = ''
 
 
@@ -70,7 +73,7 @@ def find(
     for vdisk in vdisks:
         reporting.setdefault(vdisk.volume_id, set()).add(vdisk.provider)
     if not reporting and not names:
-        return Found(hosts)
+        return Found(hosts, [], (), [])
     # a host that has them all reports each of them
     providers = set.intersection(*reporting.values()) if reporting else None
     home: Hosts = []
@@ -82,13 +85,19 @@ def find(
         (home if is_home else others).append(host)
     uuids = {host.uuid for host in home}
     at_home = [vdisk for vdisk in vdisks if vdisk.provider in uuids]
+    back: Hosts = []
+    if len(home) > 1 and any(v.moving_from for v in volumes.attached):
+        connected = {volume.host for volume in volumes.attached}
+        back = [host for host in home if host.host not in connected]
+        home = [host for host in home if host.host in connected]
+    found = Found(home, back, at_home, [])
     if not others:
-        return Found(home, at_home)
+        return found
     pinned = ''
     if conf.CONF.diskplacer_scheduler.moves:
         pinned = server_moves.why_pinned(volumes, copies, request)
         if not pinned:
-            return Found(home, at_home, others)
+            return found._replace(elsewhere=others)
     LOG.info(
         'Server %s has vdisks on the disks of host %s and can be on no '
         'other host%s: %d of %d hosts rejected. Volumes: %s',
@@ -99,7 +108,7 @@ def find(
         len(hosts),
         ', '.join(volume.volume_id for volume in volumes.attached),
     )
-    return Found(home, at_home, pinned=pinned)
+    return found._replace(pinned=pinned)
 
 
 def _locate(

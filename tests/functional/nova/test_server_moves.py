@@ -303,10 +303,6 @@ class SecondMoveTest(ServerMovesTestCase):
 
     def test_stay(self):
         self.flags(allow_resize_to_same_host=True)
-        self.computes[self.source].stop()
-        self.api.put_service_force_down(
-            self.computes[self.source].service_ref.uuid, True
-        )
         self._resize_server(self.server, self.flavor(vdisks=3, vdisk_gb=100))
         self.assertEqual(self.destination, self.host_of(self.server).name)
         disks = self.assert_claims(self.server, [100] * 3)

@@ -201,7 +201,7 @@ class UnsettledTest(MovesTestCase):
 
     def test_it_stays_or_goes_back(self):
         for offered, passed in (
-            ((0, 1, 2), ['host0', 'host1']),
+            ((0, 1, 2), ['host1']),
             ((0, 2), ['host0']),
             ((1, 2), ['host1']),
             ((2,), []),
@@ -212,6 +212,17 @@ class UnsettledTest(MovesTestCase):
                 self.assertEqual({0: 10, 1: 10}, self.claims(host))
             # a claim has looked at Placement, which has no room here
             self.report_all({0: 'vw', 1: 'vw'})
+
+    def test_it_goes_back_if_it_cannot_stay(self):
+        self.report_all({0: 'vw', 1: 'vw'}, host1=95)
+        self.assert_pinned(['host0'], 'volume v has not settled', vdisks='3')
+        self.assertEqual([10] * 3, list(self.claims('host0').values()))
+
+    def test_a_flavor_without_vdisks_stays_or_goes_back(self):
+        for offered, passed in (((0, 1, 2), ['host1']), ((0, 2), ['host0'])):
+            self.offer(*offered)
+            with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
+                self.assertEqual(passed, self._passed(test_filter.spec()))
 
     def test_it_is_evacuated_to_its_data_only(self):
         self.task_state = task_states.REBUILDING
