@@ -139,20 +139,27 @@ class Drainer:
     def _restore_claims(self, uuid: str) -> None:
         """Move the claims of vdisks that have not left a disk back to it.
 
-        They are on the targets of recorded moves. A claim on any other disk
-        that no vdisk fills is for a vdisk to come.
+        They are on the targets of recorded moves, which have no whole copies.
+        A claim on any other disk that no vdisk fills is for a vdisk to come.
+        That of legs comes back when their move is undone.
         """
         backend = self.operations.backend
-        vdisks = {vdisk.name: vdisk for vdisk in backend.disk(uuid).vdisks}
-        others = {disk.uuid for disk in self._healthy_others(uuid)}
+        vdisks = {
+            vdisk.name: vdisk
+            for vdisk in backend.disk(uuid).vdisks
+            if not vdisk.stripe
+        }
+        others = {disk.uuid: disk for disk in self._healthy_others(uuid)}
         for name in move_records.from_disk(backend.disk_root, uuid):
             record = move_records.read(backend.disk_root, name)
-            if record and name in vdisks and record.target in others:
-                claim = vdisk_move.claim_move(
-                    self.operations, vdisks[name], record
-                )
-                if claim:
-                    claim.give_back()
+            if not record or name not in vdisks or record.target not in others:
+                continue
+            copy = others[record.target].find(name)
+            claim = vdisk_move.claim_move(
+                self.operations, vdisks[name], record
+            )
+            if claim and not (copy and copy.usable):
+                claim.give_back()
 
     def _evacuation(
         self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str

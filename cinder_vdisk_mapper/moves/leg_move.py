@@ -34,6 +34,7 @@ from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import move_records
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.location import Step
 from nova_diskplacer.disks.location import leg_gb
@@ -149,11 +150,13 @@ class LegMove(leg_steps.LegSteps):
                     f'volume {self.volume.id} is not elastic: each disk has '
                     'one of its pieces at most'
                 )
-            if self._claim_move:
-                self._claim_move.check_target()
+            claim = self._claim_move
+            if claim and not self._is_begun():
+                claim.check_target()
+                self._record(claim)
             self._allocate()
-            if self._claim_move:
-                self._claim_move.follow()
+            if claim:
+                claim.follow()
             backend.begin_move(
                 self.old, name, self.new, self.volume.size, self.percent
             )
@@ -180,30 +183,57 @@ class LegMove(leg_steps.LegSteps):
             if not self._operations.reserve(target):
                 raise operations.refusal(target, operation, free)
 
-    @functools.cached_property
-    def _claim_move(self) -> claim_moves.VDiskMove | None:
-        """The move of the claim for the legs, None if they have no server.
+    def _is_begun(self) -> bool:
+        target = self._operations.backend.disk(self._step.target)
+        return target.has_moving(self._name)
 
-        What was unfilled before is known to the process that began the move.
-        """
-        backend, name = self._operations.backend, self._name
-        placement, step = self._operations.placement, self._step
-        source, vdisk = backend.find_vdisk(step.source, name)
-        server = vdisk.server_id
-        if server is None:
+    @property
+    def _claim_move(self) -> claim_moves.VDiskMove | None:
+        """The move of the claim for the legs, None if they have no server."""
+        step, backend = self._step, self._operations.backend
+        source, vdisk = backend.find_vdisk(step.source, self._name)
+        if vdisk.server_id is None:
             return None
-        is_begun = backend.disk(step.target).has_moving(name)
         return claim_moves.VDiskMove(
-            placement,
-            server,
+            self._operations.placement,
+            vdisk.server_id,
             step.source,
             step.target,
             self._moved_gb,
             backend.disk,
-            None
-            if is_begun
-            else claim_moves.read_unfilled_gb(placement, server, source),
+            self._unfilled_gb(vdisk.server_id, source),
         )
+
+    def _unfilled_gb(self, server: str, source: discover.Disk) -> int | None:
+        """Return what no vdisk fills of the claim on the source.
+
+        It is that before the move, None if an earlier release has begun it.
+        """
+        backend, is_begun = self._operations.backend, self._is_begun()
+        record = backend.recorded_move(self._name)
+        if (
+            record
+            and record.source == source.uuid
+            # or the claim may still be there
+            and (is_begun or backend.disk(record.target).health != discover.OK)
+        ):
+            return record.unfilled_gb
+        if is_begun:
+            return None
+        return claim_moves.read_unfilled_gb(
+            self._operations.placement, server, source
+        )
+
+    def _record(self, claim: claim_moves.VDiskMove) -> None:
+        """Record what tells later if the claim has followed."""
+        move_records.write(
+            self._operations.backend.disk_root,
+            self._name,
+            move_records.Record(claim.source, claim.target, claim.unfilled_gb),
+        )
+
+    def _forget(self) -> None:
+        move_records.remove(self._operations.backend.disk_root, self._name)
 
     def copied(self) -> tuple[int, int]:
         return self._operations.striping.move_progress(
@@ -231,6 +261,7 @@ class LegMove(leg_steps.LegSteps):
             locks.hold_legs(name),
         ):
             self._check_kept(self.new, step.target)
+            self._forget()
             backend.end_move(self.new, name, self.volume.size)
             backend.settle_legs(self.new, name, self.old)
         self._remove(step.source)
@@ -249,13 +280,16 @@ class LegMove(leg_steps.LegSteps):
             coming = target.has_moving(name)
             if not coming and target.health == discover.OK:
                 # it was refused before anything was made
+                self._forget()
                 return
             self._check_kept(self.old, step.source)
             self._operations.striping.end_move(
                 self.old, name, self.volume.size
             )
-            if coming and self._claim_move:
-                self._claim_move.give_back(self._moved_gb)
+            if coming:
+                if claim := self._claim_move:
+                    claim.give_back(self._moved_gb)
+                self._forget()
             self._remove(step.target)
 
     def _check_kept(self, kept: Location, disk: str) -> None:

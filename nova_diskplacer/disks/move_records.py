@@ -16,6 +16,9 @@ A record is made durably before the target, and removed after the source or the
 target is deleted. It tells which of two copies was the source, and what makes
 known if the claim of the vdisk's server has followed. Which copy is the volume
 is told by the volume's link and by Cinder.
+
+The record of a move of legs is for the claim alone, and is removed when the
+claim will not be moved any more: the tags of the legs tell the rest.
 """
 
 import contextlib

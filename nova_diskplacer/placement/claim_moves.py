@@ -19,8 +19,8 @@ copy is claimed or reserved at every moment.
 A server may claim more on a disk than its vdisks there take: the rest is for
 vdisks to come, and stays where it is. Both disks have the vdisk meanwhile, so
 that their claims alone do not tell if its claim has been moved. What was
-unfilled before, on the disk that it leaves, does; where that is not known, as
-after a kill, less may be moved.
+unfilled before, on the disk that it leaves, does: it is recorded first. Where
+an earlier release has begun a move, less may be moved.
 """
 
 import collections.abc
@@ -114,8 +114,9 @@ def part_to_return(
 
     :param coming_gb: GiB of the vdisks that the target still has.
     """
-    moved_gb = (unfilled_gb or 0) - source.unfilled_gb
-    gb = min(moved_gb, size_gb, target.unfilled_gb + coming_gb)
+    gb = min(size_gb, (unfilled_gb or 0) - source.unfilled_gb)
+    if unfilled_gb is None:
+        gb = min(gb, target.unfilled_gb + coming_gb)
     return _part(target.claim, gb)
 
 

@@ -11,6 +11,7 @@
 #    under the License.
 
 import contextlib
+import dataclasses
 from unittest import mock
 
 import fixtures
@@ -177,6 +178,28 @@ class DrainerTestCase(testtools.TestCase):
         self.drainer.drain(A)
         self.drainer.cancel(A)
         self.assertEqual(['volume-4'], self.recorded())
+
+    def test_claims_come_back(self):
+        """Those of vdisks without a whole copy do, first of all."""
+        returned = []
+        self.patch(
+            vdisk_move,
+            'claim_move',
+            lambda operations, vdisk, record: mock.Mock(
+                give_back=lambda: returned.append((vdisk.name, *record.disks))
+            ),
+        )
+        for number in (1, 2, 3):
+            self.change(number, refusal='stays')
+            self.record(number, A, B)
+        self.record(4, A, B)
+        copies = [
+            self.vdisks['volume-1'].vdisk,
+            dataclasses.replace(self.vdisks['volume-2'].vdisk, usable=False),
+        ]
+        self.backend.known[B] = fake_disks.make_disk(B, held=copies)
+        self.drainer.drain(A)
+        self.assertEqual([('volume-2', A, B), ('volume-3', A, B)], returned)
 
     def test_cancel(self):
         self.change(2, begun_target=B)

@@ -103,6 +103,7 @@ class DecideTestCase(testtools.TestCase):
             uuid: disks.make_disk(uuid, mbps=SSD_MBPS) for uuid in 'ab'
         }
         backend = self.operations.backend
+        backend.disk_root = self.useFixture(fixtures.TempDir()).path
         backend.disk = self.disks.get
         backend.check_disk = self.check_disk
         self.operations.striping.disk = self.disks.get
@@ -190,6 +191,9 @@ class DecideTestCase(testtools.TestCase):
                 leg_move.claim_moves.VDiskMove, 'follow'
             ) as follow,
         ):
+            self.useFixture(
+                fixtures.MockPatchObject(leg_move.move_records, 'write')
+            )
             unfilled.return_value = 0
             follow.side_effect = lambda: self.assertEqual(held, self.held)
             self.move.begin()

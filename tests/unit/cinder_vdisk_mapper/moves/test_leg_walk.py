@@ -258,6 +258,8 @@ class Walks(test_lvm_walk.DriverTestCase):
                 if not world.deleted:
                     world.remove()
                 self.assertNothingIsLeft(world)
+                backend = world.driver.backend
+                self.assertIsNone(backend.recorded_move('volume-1'))
             return killed
 
         return self.count_steps(kill)
@@ -339,6 +341,19 @@ class BindWalkTestCase(test_lvm_walk.DriverTestCase):
             )
 
 
+def assertClaims(test, world, claims, reserved):
+    """What the server claims of each disk, and what is reserved there."""
+    for uuid in UUIDS:
+        offered = world.placement.offered[uuid][GB]
+        test.assertEqual(
+            (claims.get(uuid), reserved.get(uuid, 0)),
+            (
+                world.placement.claims[uuid].get('server'),
+                offered['reserved'],
+            ),
+        )
+
+
 class ToComeTestCase(test_lvm_walk.DriverTestCase):
     """The server claims space on each disk for a vdisk to come."""
 
@@ -353,17 +368,6 @@ class ToComeTestCase(test_lvm_walk.DriverTestCase):
         for uuid in UUIDS:
             world.driver.operations.reserve(uuid)
 
-    def assertClaims(self, world, claims, reserved):
-        for uuid in UUIDS:
-            offered = world.placement.offered[uuid][GB]
-            self.assertEqual(
-                (claims.get(uuid), reserved.get(uuid, 0)),
-                (
-                    world.placement.claims[uuid].get('server'),
-                    offered['reserved'],
-                ),
-            )
-
     def test_both_vdisks_keep_their_claims(self):
         for old, new in MOVES.values():
             claims, moved = (
@@ -376,10 +380,10 @@ class ToComeTestCase(test_lvm_walk.DriverTestCase):
                 self.assertRaises(
                     exception.DiskPlacerError, world.move, new, lambda: True
                 )
-                self.assertClaims(world, claims, {})
+                assertClaims(self, world, claims, {})
                 world.lvm.copied = 100
                 world.move(new)
-                self.assertClaims(world, moved, {})
+                assertClaims(self, world, moved, {})
 
     def test_legs_without_a_claim(self):
         """They would fill that of the vdisk to come."""
@@ -389,10 +393,76 @@ class ToComeTestCase(test_lvm_walk.DriverTestCase):
             error = self.assertRaises(exception.DiskError, world.move, new)
             self.assertIn('claims for vdisks to come', str(error))
             self.assertEqual(old, world.location)
-            self.assertClaims(world, {A: 3, B: 3}, {A: 1})
+            assertClaims(self, world, {A: 3, B: 3}, {A: 1})
             world.placement.claims[B].clear()
             world.move(new)
-            self.assertClaims(world, {A: 2, B: 1}, {B: 1})
+            assertClaims(self, world, {A: 2, B: 1}, {B: 1})
+
+
+class ToComeWorld(World):
+    """The server claims 1 GiB more on the first disk, for a vdisk to come.
+
+    Another one of its vdisks, on the second disk, is reserved.
+    """
+
+    claim = {A: 5}  # noqa: RUF012
+    moved = {A: 3, B: 2}  # noqa: RUF012
+    reserved = {B: 1}  # noqa: RUF012
+
+    def _setUp(self):
+        super()._setUp()
+        for uuid, gb in self.reserved.items():
+            self.driver.backend.create(uuid, 'volume-5', '5', 'server', gb)
+            self.driver.operations.reserve(uuid)
+
+    def remove(self):
+        for uuid in self.reserved:
+            self.driver.operations.delete(uuid, 'volume-5')
+        super().remove()
+
+
+class ToComeToTargetWorld(ToComeWorld):
+    """The server claims 3 GiB on the second disk for a vdisk to come."""
+
+    claim = {A: 4, B: 3}  # noqa: RUF012
+    moved = {A: 2, B: 5}  # noqa: RUF012
+    reserved = {}  # noqa: RUF012
+
+
+class ToComeWalkTestCase(Walks):
+    """The claim of a vdisk to come stays, whenever a move is killed."""
+
+    def kill(self, world, finish):
+        """Kill a move, and finish or undo it.
+
+        :param finish: is called with the world and the new location.
+        """
+        self.world = world
+        old, new = MOVES['widen']
+
+        def after(world, count):
+            finish(world, new)
+            is_moved = world.location == new
+            assertClaims(
+                self,
+                world,
+                world.moved if is_moved else world.claim,
+                world.reserved,
+            )
+
+        self.assertGreater(self.walk(old, new, after), 12)
+
+    def test_repeated(self):
+        self.kill(ToComeWorld, World.move)
+
+    def test_repeated_where_one_is_to_come(self):
+        self.kill(ToComeToTargetWorld, World.move)
+
+    def test_recovered(self):
+        self.kill(ToComeWorld, lambda world, new: world.recover())
+
+    def test_recovered_where_one_is_to_come(self):
+        self.kill(ToComeToTargetWorld, lambda world, new: world.recover())
 
 
 class WalkTestCase(Walks):

@@ -273,10 +273,10 @@ class ClaimTestCase(testtools.TestCase):
         self.assertClaims(a=1, b=1)
 
     def test_taken_back(self):
-        for _ in range(2):
-            self.move_to(C).create()
-            self.assertClaims(a=1, c=1)
-            self.take_back(C)
+        for target, claims in ((C, {'c': 1}), (B, {'b': 1})):
+            self.move_to(target).create()
+            self.assertClaims(a=1, **claims)
+            self.take_back(target)
             self.assertClaims(a=2)
 
     def test_killed_before_its_claim_follows(self):

@@ -80,10 +80,12 @@ class PartTestCase(unittest.TestCase):
                     source, held(2, coming, 10), 2, unfilled, coming
                 )
                 self.assertEqual(part, found)
-        # its copy stays there
-        self.assertEqual(
-            {}, claim_moves.part_to_return(held(0, 2), held(2, 2), 2, 0)
-        )
+        # another vdisk there is reserved
+        for unfilled, part in ((0, {GB: 2}), (None, {})):
+            found = claim_moves.part_to_return(
+                held(0, 2), held(2, 2), 2, unfilled
+            )
+            self.assertEqual(part, found)
 
     @given(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
     def test_each_vdisk_keeps_what_it_has(
@@ -109,13 +111,11 @@ class PartTestCase(unittest.TestCase):
             claims = [claims[0] - moved, claims[1] + moved]
         # what is to come stays, and the rest covers the other vdisks
         self.assertEqual(max(0, unfilled), max(0, claims[0] - beside))
-        # another vdisk there that is reserved may fill a part now
-        returned = min(gb, max(0, gb + target - others))
         for _ in range(2):
             part = claim_moves.part_to_return(*disks(), size, unfilled)
             back = part.get(GB, 0)
             claims = [claims[0] + back, claims[1] - back]
-            self.assertEqual(claimed - gb + returned, claims[0])
+            self.assertEqual([claimed, target], claims)
 
 
 class FitsTestCase(unittest.TestCase):
