@@ -66,7 +66,7 @@ class Server:
 
     ``request`` holds the vdisks of its flavor, None if it has none.
     ``launched`` is True if it has been active before. ``task`` is what Nova
-    does with it, None for nothing.
+    does with it, None for nothing; ``status`` is the API's.
     """
 
     uuid: str
@@ -75,6 +75,12 @@ class Server:
     request: flavor.VDiskRequest | None
     launched: bool = True
     task: str | None = None
+    status: str = ''
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether Nova neither changes it nor may take a move of it back."""
+        return self.status in _SETTLED and not self.task
 
 
 def get(context: Any, uuid: str) -> Server | None:
@@ -290,5 +296,11 @@ def parse(fields: dict[str, Any]) -> Server:
             f'the flavor of server {server.uuid}: {error}'
         ) from error
     return Server(
-        server.uuid, server.project_id, host, request, launched, task
+        server.uuid,
+        server.project_id,
+        host,
+        request,
+        launched,
+        task,
+        fields.get('status', ''),
     )

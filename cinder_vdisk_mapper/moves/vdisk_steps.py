@@ -195,17 +195,35 @@ def take_back(move: VDiskSteps) -> None:
     with move.locked():
         is_decided = move.is_decided()
         if not is_decided:
-            guest = move.guest()
-            if guest and _job(move, guest):
-                guest.abort()
-            # Cinder may not have been told when the link led back
-            move.decide(False)
+            _end_copy(move)
             move.target.condemn()
     if is_decided:
         _finish(move, None)
         return
     move.target.delete()
     move.forget()
+
+
+def abandon(move: VDiskSteps) -> None:
+    """End the copy of a move that was interrupted, unless it is decided.
+
+    The target stays, and a repetition of the move begins with its copy.
+
+    :raises DiskPlacerError: libvirt does not end it.
+    """
+    _settle(move)
+    with move.locked():
+        if not move.is_decided():
+            _end_copy(move)
+
+
+def _end_copy(move: VDiskSteps) -> None:
+    """Have the source alone used, and known as the vdisk."""
+    guest = move.guest()
+    if guest and _job(move, guest):
+        guest.abort()
+    # Cinder may not have been told when the link led back
+    move.decide(False)
 
 
 def _settle(move: VDiskSteps) -> None:
@@ -352,7 +370,7 @@ def _pivot(move: VDiskSteps, guest: GuestDisk) -> None:
                 # both have all data; the volume is not kept locked for hours
                 raise exception.HypervisorError(
                     'QEMU still writes to both disks, and libvirt does not '
-                    f'end its copy ({error}): repeat the drain when it does'
+                    f'end its copy ({error}): repeat the move when it does'
                 ) from error
             with contextlib.suppress(exception.DiskPlacerError):
                 aborted = guest.abort()

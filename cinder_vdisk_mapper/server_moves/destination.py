@@ -14,6 +14,9 @@
 
 The record says what comes next, see :mod:`record`. Until the destination has
 the volume, Cinder's requests go to the source, which asks the destination.
+
+From the decision to the logout only the process that settles the data goes on,
+see :mod:`settle_move`: cinder-volume does not know what QEMU has open.
 """
 
 import dataclasses
@@ -112,7 +115,7 @@ class Destination:
         name = naming.volume(volume)
         act = None
         with locks.hold(f'move-{volume.id}'):
-            while act in (None, Act.SAVE, Act.STAY):
+            while act in (None, Act.STAY):
                 volume, current = store.fresh(volume.id), store.read(volume.id)
                 if current is None:
                     return
@@ -128,11 +131,10 @@ class Destination:
             found,
             has_volume=store.holder(volume) == self.backend_host,
             decided=linked not in (None, links.REMOTE),
+            logged_in=self._backend.remote_device(name) is not None,
         )
         if act is Act.STAY:
             store.advance(volume.id, found, record.LEFT)
-        elif act is Act.SAVE and linked:
-            self.save(volume, linked)
         elif act is Act.CONNECT:
             self._attach(name, remote.target_of(volume))
         elif act is Act.UNDO:
@@ -141,10 +143,8 @@ class Destination:
                 volume
             ):
                 store.forget(volume.id, found)
-        elif act is Act.FINISH:
-            if found.phase != record.RELEASING:
-                store.advance(volume.id, found, record.RELEASING)
-            remote.log_out(self._backend, name)
+        elif act is Act.FINISH and found.phase != record.RELEASING:
+            store.advance(volume.id, found, record.RELEASING)
         return act
 
     @errors.cinder_errors()

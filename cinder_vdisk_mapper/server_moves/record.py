@@ -117,9 +117,9 @@ class Act(enum.Enum):
     CONNECT = 'connect'
     #: record that the destination has not decided
     STAY = 'stay'
-    #: save that the destination has the volume, and then finish
-    SAVE = 'save'
-    #: log out, have the source release, forget the record
+    #: nothing: what settles the data goes on
+    SETTLE = 'settle'
+    #: have the source release, forget the record
     FINISH = 'finish'
 
 
@@ -250,19 +250,20 @@ def start_at_source(
 
 
 def go_on_at_destination(
-    record: Record, *, has_volume: bool, decided: bool
+    record: Record, *, has_volume: bool, decided: bool, logged_in: bool
 ) -> Act:
     """Decide how the destination goes on, at a start or when it is asked.
 
     :param has_volume: whether ``volume.host`` is the destination.
     :param decided: whether its link leads to its own copy.
-    :returns: FINISH, SAVE, STAY, UNDO or CONNECT; after SAVE and STAY, the
-        record is read again.
+    :param logged_in: whether there may be a session with the source.
+    :returns: FINISH, SETTLE, STAY, UNDO or CONNECT; after STAY, the record is
+        read again.
     """
     if has_volume:
-        return Act.FINISH
+        return Act.SETTLE if logged_in else Act.FINISH
     if record.phase == DECIDING:
-        return Act.SAVE if decided else Act.STAY
+        return Act.SETTLE if decided else Act.STAY
     if record.phase in (ATTACHING, ABORTING):
         return Act.UNDO
     return Act.CONNECT

@@ -177,6 +177,21 @@ class ServersTestCase(testtools.TestCase):
             self.assertIsNone(nova_api.get(None, name), name)
         client.assert_not_called()
 
+    def test_servers_at_rest(self):
+        for status, task, at_rest in (
+            ('ACTIVE', None, True),
+            ('SHUTOFF', None, True),
+            ('ERROR', None, True),
+            ('ACTIVE', 'migrating', False),
+            ('VERIFY_RESIZE', None, False),
+            ('SHELVED_OFFLOADED', None, False),
+            ('', None, False),
+        ):
+            server = nova_api.parse(
+                {**ANSWER, 'status': status, 'OS-EXT-STS:task_state': task}
+            )
+            self.assertEqual(at_rest, server.is_at_rest, (status, task))
+
     @mock.patch('cinder.compute.nova.novaclient')
     def test_of_hosts(self, client):
         settled = {**ANSWER, 'status': 'ACTIVE'}
@@ -193,7 +208,7 @@ class ServersTestCase(testtools.TestCase):
         found = nova_api.of_hosts(None, ['host'])
         self.assertEqual(
             {
-                'server': nova_api.parse(ANSWER),
+                'server': nova_api.parse(settled),
                 'moving': None,
                 'resized': None,
                 'odd': None,

@@ -321,13 +321,11 @@ class Move(stateful.RuleBasedStateMachine):
             self.record,
             has_volume=self.holder == THERE,
             decided=self.link == 'own',
+            logged_in=self.login,
         )
         yield
         if act is record.Act.STAY:
             self.advance(record.DECIDING, record.LEFT)
-            yield from self.go_on()
-        elif act is record.Act.SAVE:
-            self.holder = THERE
             yield from self.go_on()
         elif act is record.Act.UNDO:
             yield from self.undo()
@@ -348,7 +346,6 @@ class Move(stateful.RuleBasedStateMachine):
             raise AssertionError('the destination has the volume unlinked')
         self.advance(record.DECIDING, record.RELEASING)
         yield
-        self.login = False
         if self.exported:
             yield
             if not (yield from self.call(HERE, self.release)):
@@ -360,15 +357,22 @@ class Move(stateful.RuleBasedStateMachine):
     def settle(self):
         """Copy, and make the copy the volume."""
         yield
-        self.content[THERE] = self.latest
+        if self.link != 'own':
+            self.content[THERE] = self.latest
+            yield
+            # nobody has written meanwhile, or QEMU has written to both
+            if self.content[THERE] != self.latest or self.attached != {THERE}:
+                return
+            if not self.advance(record.LEFT, record.DECIDING):
+                return
+            yield
+            self.link = 'own'
+            yield
+        self.holder = THERE
         yield
-        # nobody has written meanwhile, or QEMU has written to both
-        if self.content[THERE] != self.latest or self.attached != {THERE}:
-            return
-        if not self.advance(record.LEFT, record.DECIDING):
-            return
+        self.advance(record.DECIDING, record.RELEASING)
         yield
-        self.link = 'own'
+        self.login = False
         yield
         yield from self.go_on()
 
@@ -574,6 +578,10 @@ class Move(stateful.RuleBasedStateMachine):
         order = (HERE, THERE) if self.latest % 2 else (THERE, HERE)
         for host in order:
             self.starts(host)
+        if self.link == 'own' and self.record:
+            # it has decided, and is started again, too
+            self.do(THERE, self.settle())
+            self.run_all(THERE)
         self.has_one_true_copy()
         self.has_a_record_of_what_is_there()
         if self.record is None:
