@@ -152,10 +152,10 @@ class Emptying:
                 )
                 del self._moves[id_]
             elif step is plan_.Step.FAILED:
-                self._leave(
-                    now or move.server, move.kind, self._why(move, now)
-                )
-                del self._moves[id_]
+                why = self._why(move, now)
+                if why is not None:
+                    self._leave(now or move.server, move.kind, why)
+                    del self._moves[id_]
 
     def _confirm(self, move: plan_.Move) -> None:
         move.is_confirmed = True
@@ -165,8 +165,8 @@ class Emptying:
             # its user was faster, or Nova's resize_confirm_window
             pass
 
-    def _why(self, move: plan_.Move, now: facts.Server | None) -> str:
-        """Return why a move has failed."""
+    def _why(self, move: plan_.Move, now: facts.Server | None) -> str | None:
+        """Return why a move has failed, None if Nova is about to tell."""
         id_ = move.server.id
         if now and now.vm_state == facts.RESIZED:
             return (
@@ -176,8 +176,11 @@ class Emptying:
         if self._nova.was_aborted(id_):
             text = 'its migration was aborted'
         else:
-            text = self._nova.failure(id_, move.request_id)
-            text = f'Nova did not move it: {text or "it is still here"}'
+            found = self._nova.failure(id_, move.request_id)
+            if found is None and move.looks < _PATIENCE:
+                move.looks += 1
+                return None
+            text = f'Nova did not move it: {found or "it tells no reason"}'
         if now and now.vm_state == facts.ERROR:
             text += f', it is in ERROR on host {now.host}'
             if now.is_running:

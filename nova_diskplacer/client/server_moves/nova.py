@@ -16,6 +16,7 @@ No request names the host where a server goes: the scheduler chooses it.
 """
 
 import collections.abc
+import http
 import typing
 
 from openstack import exceptions as sdk_exc
@@ -159,15 +160,21 @@ class Nova:
                 return bool(action['request_id'] == request_id)
         return False
 
-    def failure(self, id_: str, request_id: str) -> str:
-        """Return why an action failed, empty if Nova does not tell."""
+    def failure(self, id_: str, request_id: str) -> str | None:
+        """Return why an action failed, empty if Nova does not tell.
+
+        :returns: None if it has not ended: Nova first ends the server's task.
+        """
         url = f'/servers/{id_}/os-instance-actions/{request_id}'
-        action = self._get(url)['instanceAction']
+        found = self._get(url)
+        events = found['instanceAction']['events'] if found else ()
         texts = [
             event.get('details') or event['event']
-            for event in action['events']
+            for event in events
             if event['result'] == 'Error'
         ]
+        if not texts and any(event['result'] is None for event in events):
+            return None
         return texts[0] if texts else ''
 
     def was_aborted(self, id_: str) -> bool:
@@ -214,12 +221,17 @@ class Nova:
     def _actions(self, id_: str) -> list[cloud.Item]:
         """Return the actions of a server, the newest first."""
         found = self._get(f'/servers/{id_}/os-instance-actions')
-        actions: list[cloud.Item] = found['instanceActions']
+        actions: list[cloud.Item] = found['instanceActions'] if found else []
         return actions
 
-    def _get(self, url: str) -> collections.abc.Mapping[str, typing.Any]:
+    def _get(
+        self, url: str
+    ) -> collections.abc.Mapping[str, typing.Any] | None:
+        """Return what Nova has there, None for nothing."""
         with cloud.convert_errors(url):
             response = self._compute.get(url, microversion=_ACTIONS)
+            if response.status_code == http.HTTPStatus.NOT_FOUND:
+                return None
             sdk_exc.raise_from_response(response)
         body: dict[str, typing.Any] = response.json()
         return body

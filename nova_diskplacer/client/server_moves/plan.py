@@ -82,13 +82,14 @@ class Move:
     """A move of a server that this command has asked Nova for.
 
     ``request_id`` is that of Nova's action. ``is_confirmed``: Nova was asked
-    to confirm it.
+    to confirm it. ``looks``: how often Nova was asked why it has failed.
     """
 
     server: facts.Server
     kind: str
     request_id: str
     is_confirmed: bool = False
+    looks: int = 0
 
 
 def follow(move: Move, now: facts.Server | None, is_last: bool) -> Step:

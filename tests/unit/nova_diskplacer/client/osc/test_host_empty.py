@@ -446,6 +446,36 @@ class EmptyTest(EmptyHostTestCase):
         # once in a run
         self.assertEqual(1, self.begun.count(('s1', 'os-migrateLive')))
 
+    def test_reason_that_comes_later(self):
+        """Nova ends the task of the server before the action."""
+        self.add('s1')
+        event = {'event': 'conductor_x', 'result': None}
+
+        def fail(_):
+            self.actions['s1'][-1]['events'] = [event]
+
+        self.outcomes['s1'] = fail
+        self.at_sleep = [
+            lambda: None,
+            lambda: None,
+            lambda: event.update(result='Error', details='because'),
+        ]
+        _, rows = self.empty()
+        self.assertIn('did not move it: because', rows['s1'][2])
+
+    def test_reason_that_never_comes(self):
+        self.add('s1')
+
+        def fail(_):
+            self.actions['s1'][-1]['events'] = [
+                {'event': 'conductor_x', 'result': None}
+            ]
+
+        self.outcomes['s1'] = fail
+        _, rows = self.empty()
+        self.assertIn('it tells no reason', rows['s1'][2])
+        self.assertLess(self.now, 100)
+
     def test_aborted(self):
         """Nova 34 sets the server to ERROR, and its guest runs on."""
         self.add('s1')
