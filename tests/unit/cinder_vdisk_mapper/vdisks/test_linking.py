@@ -366,7 +366,9 @@ class _Entries(test_driver.DriverTestCase):
         )
         with (
             mock.patch.object(
-                handover, '_target', return_value=(mock.Mock(), 'there@vdisk')
+                handover,
+                'find_target',
+                return_value=(mock.Mock(), 'there@vdisk'),
             ),
             mock.patch.object(handover, '_check_unused'),
         ):
