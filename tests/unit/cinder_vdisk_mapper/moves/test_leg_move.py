@@ -22,8 +22,10 @@ from cinder_vdisk_mapper.moves import backends
 from cinder_vdisk_mapper.moves import leg_move
 from nova_diskplacer import exception
 from nova_diskplacer.disks import copy_pace
+from nova_diskplacer.disks import move_records
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.placement.client import GB
 from tests.fakes import disks
 
 OLD, NEW = Location('aa'), Location('ab')
@@ -198,6 +200,33 @@ class DecideTestCase(testtools.TestCase):
             follow.side_effect = lambda: self.assertEqual(held, self.held)
             self.move.begin()
             follow.assert_called_once_with()
+
+    def test_what_was_unfilled_before(self):
+        piece = VDisk('volume-1', '1', 's', 2 << 30, minimum=1)
+        here = disks.make_disk('a', held=[piece]), piece
+        self.operations.backend.find_vdisk.return_value = here
+        self.operations.placement.provider_allocations.return_value = {
+            's': {GB: 5}
+        }
+        self.disks['c'] = disks.make_disk('c', health='missing')
+        coming = VDisk('volume-1', '1', 's', 1 << 30, moving=True)
+        for record, is_begun, unfilled_gb in (
+            (None, False, 3),
+            (('a', 'b', 7), True, 7),
+            # the legs have come back from there
+            (('a', 'b', 7), False, 3),
+            # their claim has not
+            (('a', 'c', 7), False, 7),
+            (('c', 'b', 7), False, 3),
+            # by an earlier release
+            (None, True, None),
+        ):
+            self.operations.backend.recorded_move.return_value = (
+                record and move_records.Record(*record)
+            )
+            held = [coming] if is_begun else []
+            self.disks['b'] = disks.make_disk('b', held=held)
+            self.assertEqual(unfilled_gb, self.move._claim_move.unfilled_gb)
 
     def test_taken_back_at_no_rate(self):
         """A disk that is away is not asked for its throughput."""
