@@ -148,7 +148,7 @@ def moving_of(
     disks: collections.abc.Iterable[facts.Disk],
     servers: collections.abc.Mapping[str, Item],
 ) -> list[facts.MovingVDisk]:
-    """Return the vdisks whose server has left the host of their data.
+    """Return the vdisks that follow their servers to other hosts.
 
     :param disks: of the hosts that are asked for.
     :param servers: all servers.
@@ -159,15 +159,16 @@ def moving_of(
         attached: Item = next(iter(volume['attachments'] or ()), {})
         server = servers.get(attached.get('server_id') or '')
         there = server['compute_host'] if server else None
-        if server is None or not there or there == host_of(volume):
+        if server is None or not there:
             continue
+        source = host_of(volume)
         moving += [
             facts.MovingVDisk(
                 volume['id'],
                 volume['size'],
                 server['id'],
                 host,
-                host_of(volume),
+                source if source != there else '',
                 short_device(attached.get('device')),
             )
             for host in hosts

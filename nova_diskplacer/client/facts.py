@@ -94,10 +94,11 @@ class VDisk:
 
 @dataclasses.dataclass(frozen=True)
 class MovingVDisk:
-    """A vdisk whose data is on another host than its server.
+    """A vdisk that follows its server to another host.
 
     ``host`` is the host of the server, by its name in Placement, ``source``
-    the host that still has the data, by its name in Cinder.
+    the host that still has the data, by its name in Cinder. ``source`` is
+    empty while a move begins or ends: then the server's host has the data.
     """
 
     id: str

@@ -24,7 +24,7 @@ from nova_diskplacer.placement import match_claims
 #: Minutes for which a claim may be without vdisks before that is a finding.
 PENDING_MINUTES = 10
 
-#: Status of a vdisk whose data is on another host than its server.
+#: Status of a vdisk that follows its server to another host.
 MOVING = 'moving'
 
 STATUSES = (
@@ -47,7 +47,7 @@ class Entry:
     ``server_id`` is None for a vdisk of no server, ``server`` the name, empty
     if it is not known, and ``device`` empty if it is not attached.
     ``moving_from`` is the host that has the data of a vdisk whose server has
-    left it, else empty.
+    left it, empty for any other.
     """
 
     host: str

@@ -18,6 +18,7 @@ import typing
 
 from openstack import exceptions as sdk_exc
 
+from nova_diskplacer import constants
 from nova_diskplacer import flavor
 from nova_diskplacer import terminal
 from nova_diskplacer.client import capacity
@@ -126,9 +127,10 @@ class Reader:
         self._room = self._hosts = None
 
     def volumes_of(self, host: str) -> list[facts.Volume]:
-        """Return the volumes whose data is on a host.
+        """Return the volumes that have data on a host.
 
-        The server of a volume that is attached to none may be a shelved one.
+        That of a volume that has moved may be there until it is deleted. The
+        server of a volume that is attached to none may be a shelved one.
 
         :raises DiskPlacerError: Cinder does not answer.
         """
@@ -142,8 +144,11 @@ class Reader:
             found = [
                 volume_of(volume)
                 for volume in volumes
-                if facts_.is_host(cloud.host_of(volume), host)
-                and (volume['id'] in moving or self._has_data(volume))
+                if (
+                    facts_.is_host(cloud.host_of(volume), host)
+                    and (volume['id'] in moving or self._has_data(volume))
+                )
+                or (volume['id'] in moving and self._has_left(volume, host))
             ]
             return [
                 dataclasses.replace(
@@ -192,6 +197,14 @@ class Reader:
             attachment['volume_id']: attachment['connection_info'] or {}
             for attachment in self._attachments(instance_id=server_id)
         }
+
+    def _has_left(self, volume: Item, host: str) -> bool:
+        """Return whether a volume that is exported has come from a host."""
+        return any(
+            facts_.is_host(vdisk.get(constants.MOVING_FROM) or '', host)
+            for attachment in self._attachments(volume_id=volume['id'])
+            if (vdisk := (attachment['connection_info'] or {}).get('vdisk'))
+        )
 
     def _server_of(self, volume_id: str) -> str | None:
         """Return the server that a volume is reserved for."""

@@ -148,6 +148,8 @@ def _of_volume(
         yield Reason(
             f'has not settled: its data is on host {volume.host}', passes=True
         )
+    elif not volume.location:
+        yield Reason('is exported for a move that begins or ends', passes=True)
     if volume.location.is_striped:
         yield Reason('is striped or elastic, and does not change hosts')
     elif request is not None and not request.is_vdisk(

@@ -105,6 +105,12 @@ class MovingTest(base.BaseTestCase):
             found,
         )
 
+    def test_move_that_begins_or_ends(self):
+        """The server is on the host that has the data."""
+        exported = self.exported('host-b@vdisk#pool')
+        (found,) = self.moving(exported, self.at_rest())
+        self.assertEqual('', found.source)
+
     def test_what_does_not_move(self):
         for volumes in (
             # of another driver: no backend of this name has vdisks
@@ -113,8 +119,6 @@ class MovingTest(base.BaseTestCase):
             # at rest
             (self.exported(provider_id=self.DISK), self.at_rest()),
             (self.exported(provider_id=None), self.at_rest()),
-            # the server is here: it has not left yet
-            (self.exported('host-b@vdisk#pool'), self.at_rest()),
             # Cinder migrates a volume of no server
             (self.exported(attachments=[]), self.at_rest()),
         ):

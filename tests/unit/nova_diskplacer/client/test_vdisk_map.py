@@ -104,13 +104,15 @@ class EntriesTest(base.BaseTestCase):
 class MovingTest(base.BaseTestCase):
     """A server has moved to host-b, and its data is on host-c."""
 
-    def moving(self, *sizes_gb, claims=None, **fields):
+    def moving(
+        self, *sizes_gb, claims=None, source='host-c.example.org', **fields
+    ):
         return facts(
             claims=claims or {'b1': {'s2': 20}},
             vdisks=[],
             moving=[
                 facts_.MovingVDisk(
-                    f'v{n}', size, 's2', 'host-b', 'host-c.example.org', 'vdb'
+                    f'v{n}', size, 's2', 'host-b', source, 'vdb'
                 )
                 for n, size in enumerate(sizes_gb)
             ],
@@ -135,6 +137,13 @@ class MovingTest(base.BaseTestCase):
         self.assertEqual([moving] * 2, self.rows(self.moving(10, 10)))
         pending = ('host-b', '', 'b1', None, 10, 'pending')
         self.assertEqual([moving, pending], self.rows(self.moving(10)))
+
+    def test_move_that_ends(self):
+        found = self.moving(20, source='', down_hosts=frozenset(['host-c']))
+        row = ('host-b', 'vdb', 'b1', None, 20, 'moving')
+        self.assertEqual([row], self.rows(found))
+        entries = vdisk_map.entries(found)
+        self.assertEqual([], vdisk_map.findings(found, entries, NOW))
 
     def test_without_a_claim(self):
         self.assertEqual(

@@ -19,6 +19,7 @@ import re
 import types
 from unittest import mock
 
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.client.osc import moves
 from tests.unit.nova_diskplacer.client.osc import test_commands
@@ -54,6 +55,7 @@ class EmptyHostTestCase(test_moves.MoveTestCase):
         self.outcomes = {}
         self.begun = []
         self.away = []
+        self.moving_from = None
         self.most = self.now = 0
         self.at_sleep = []
         self.stderr = io.StringIO()
@@ -122,7 +124,10 @@ class EmptyHostTestCase(test_moves.MoveTestCase):
                         'instance': server,
                         'connection_info': {
                             'driver_volume_type': connection,
-                            'vdisk': {'host': HOST},
+                            'vdisk': {
+                                'host': HOST,
+                                constants.MOVING_FROM: self.moving_from,
+                            },
                         },
                     }
                     for id_, (server, connection) in self.attached.items()
@@ -270,12 +275,11 @@ class EmptyHostTestCase(test_moves.MoveTestCase):
         self.services[0] |= request.json()
         return {'service': self.services[0]}
 
-    def settle(self, *ids):
-        for id_ in ids:
-            self.volumes[id_] |= {
-                'os-vol-host-attr:host': f'{OTHER}@vdisk#vdisk',
-                'provider_id': OTHER_DISK,
-            }
+    def settle(self, id_, provider_id=OTHER_DISK):
+        self.volumes[id_] |= {
+            'os-vol-host-attr:host': f'{OTHER}@vdisk#vdisk',
+            'provider_id': provider_id,
+        }
 
     def empty(self, *arguments):
         """Return the exit status, and move, result, reason by server."""
@@ -585,11 +589,15 @@ class EmptyTest(EmptyHostTestCase):
         self.assertIn('data of 2 of its vdisks is still on', rows['s1'][2])
 
         self.volumes['v1']['provider_id'] = EXPORT
+        # the volume is on the other host, and this one has yet to delete it
+        self.moving_from = HOST
         self.at_sleep = [
-            lambda: self.settle('v1'),
+            lambda: self.settle('v1', provider_id=EXPORT),
             lambda: self.settle('v2'),
+            lambda: self.settle('v1'),
         ]
         self.assertEqual((0, {}), self.empty('--wait'))
+        self.assertEqual([], self.at_sleep)
         self.assertIn('20 GiB of 2 vdisks', self.stderr.getvalue())
         self.assertIn('10 GiB of 1 vdisks', self.stderr.getvalue())
 

@@ -82,6 +82,7 @@ class ReasonsTest(base.BaseTestCase):
             ({'status': 'backing-up'}, 'has status backing-up'),
             ({'host': 'host-c'}, 'has not settled: its data is on host'),
             ({'location': Location(['d1', 'd2'])}, 'is striped or elastic'),
+            ({'location': Location()}, 'is exported for a move'),
             # legs of an elastic one that share a disk
             ({'location': Location(['d1', 'd1'])}, 'is striped or elastic'),
             ({'size_gb': 11}, 'is none of the 2 vdisks of 10 GiB'),
