@@ -219,6 +219,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
     @errors.as_driver_error()
     def delete_volume(self, volume: Volume) -> None:
         """Delete a volume and the leftovers of killed attempts."""
+        self._check_moves_ended(volume)
         if volume.status == 'error_managing_deleting':
             # Cinder does not own a vdisk that it failed to manage
             self._managed.release_vdisk(volume)
@@ -236,6 +237,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
         An unbound volume takes no space, but must fit a disk.
         """
+        self._check_moves_ended(volume)
         location = linking.where(self.backend, volume)
         if location:
             self.operations.at(location, naming.volume(volume)).extend(
@@ -289,6 +291,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
     def create_snapshot(self, snapshot: Snapshot) -> ModelUpdate | None:
         """Make a snapshot of a volume, which may be attached."""
         volume = snapshot.volume
+        self._check_moves_ended(volume)
         location = linking.where(self.backend, volume)
         if not location:
             return None
@@ -523,6 +526,8 @@ class VDiskMapperDriver(driver.VolumeDriver):
         """
         if not volume_utils.is_group_a_cg_snapshot_type(group_snapshot):
             raise NotImplementedError
+        for snapshot in snapshots:
+            self._check_moves_ended(snapshot.volume)
         updates = groups.create_snapshots(self.operations, context, snapshots)
         return {'status': 'available'}, updates
 
@@ -642,6 +647,15 @@ class VDiskMapperDriver(driver.VolumeDriver):
         return base.usable_disks(
             self.backend.disks(), self.configuration.vdisk_media
         )
+
+    def _check_moves_ended(self, volume: Volume) -> None:
+        """Check that a volume may change: its server moves to no other host.
+
+        :raises BindingError: it does.
+        """
+        moves = self._connections.moves
+        if isinstance(moves, ServerMoves):
+            moves.check_ended(volume)
 
     def _check_mapping(self, volume: Volume) -> None:
         binding.mapping_of(

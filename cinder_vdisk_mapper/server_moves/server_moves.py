@@ -17,11 +17,15 @@ driver does what it does for any volume.
 """
 
 import collections.abc
+import contextlib
 import dataclasses
 import enum
 import functools
 from typing import Any
 
+from cinder import context as cinder_context
+from cinder import exception as cinder_exc
+from oslo_db import exception as db_exc
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper.attach import export
@@ -31,14 +35,22 @@ from cinder_vdisk_mapper.cinder_api.types import Connector
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.server_moves import checks
+from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import store
 from cinder_vdisk_mapper.server_moves.destination import Destination
 from cinder_vdisk_mapper.server_moves.record import Record
 from cinder_vdisk_mapper.server_moves.source import Source
+from cinder_vdisk_mapper.vdisks import records
 from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
+
+_ERRORS = (
+    exception.DiskPlacerError,
+    cinder_exc.CinderException,
+    db_exc.DBError,
+)
 
 
 class _Role(enum.Enum):
@@ -159,6 +171,28 @@ class ServerMoves:
         # the source undoes what has failed at the destination
         return role is not _Role.SOURCE or self.source.unexport(volume)
 
+    def check_ended(self, volume: Volume) -> None:
+        """Check that no move has to end before a volume is changed.
+
+        :raises BindingError: its server moves, or its data is elsewhere.
+        """
+        role, found = self._role(volume)
+        if found is None:
+            return
+        if role is _Role.ARRIVED:
+            self.destination.go_on(volume, found)
+        elif found.phase == record.ABORTING:
+            # only the other host has something to undo
+            return
+        if store.read(volume.id) is not None:
+            raise errors.BindingError(
+                f'volume {volume.id} cannot be changed before the move of '
+                f'server {found.server} from {found.source} to {found.to} has '
+                f'ended: it is {found.phase}',
+                'the volume cannot be changed before it has followed its '
+                'server to another host; try again later',
+            )
+
     def start(self) -> None:
         """Go on with all moves from and to this backend, by their records.
 
@@ -166,19 +200,34 @@ class ServerMoves:
         """
         try:
             volumes = store.moving_volumes()
-        except exception.DiskPlacerError as error:
+            # volumes that were deleted since have no record
+            names = self.operations.backend.remotes()
+        except _ERRORS as error:
             LOG.error('Moves of servers are not gone on with: %s', error)
             return
         for volume_id in volumes:
-            try:
+            with self._logged(volume_id):
                 self._start(volume_id)
-            except exception.DiskPlacerError as error:
-                LOG.error(
-                    'The move of the server of volume %s is not gone on '
-                    'with: %s',
-                    volume_id,
-                    error,
-                )
+        for name in names:
+            with self._logged(name):
+                self._remove_orphan(name)
+
+    @contextlib.contextmanager
+    def _logged(self, subject: str) -> collections.abc.Iterator[None]:
+        try:
+            yield
+        except _ERRORS as error:
+            LOG.error(
+                'The move of the server of %s is not gone on with: %s',
+                subject,
+                error,
+            )
+
+    def _remove_orphan(self, name: str) -> None:
+        """Remove what a move has left whose volume was deleted meanwhile."""
+        managed = records.managed(cinder_context.get_admin_context(), [name])
+        if not managed:
+            self.destination.undo(name)
 
     def _start(self, volume_id: str) -> None:
         volume = store.fresh(volume_id)
