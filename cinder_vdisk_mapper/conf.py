@@ -94,8 +94,8 @@ libvirt does not migrate a running server with a file of its host. A server
 keeps what it has attached until the volume is attached anew: after it was
 detached, or when Nova migrates, resizes or unshelves the server.
 
-``block`` takes the kernel's ``loop`` module, and cinder-volume, nova-compute
-and libvirtd with the host's ``/dev``.
+``block`` takes the kernel's ``loop`` module, and cinder-volume and libvirtd
+with the host's ``/dev``.
 """,
     ),
 ]

@@ -27,8 +27,8 @@ from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.host import commands
 from nova_diskplacer.host import files as host_files
 
-# Unmeasured seconds of a load: caches and limits admit more at first.
-_RAMP_SECONDS = 2
+#: unmeasured seconds of a load: caches and limits admit more at first.
+RAMP_SECONDS = 2
 
 _BLOCK = 4096
 
@@ -111,7 +111,7 @@ class Fio:
         return self._run(
             load,
             '--time_based',
-            f'--ramp_time={min(_RAMP_SECONDS, seconds)}',
+            f'--ramp_time={min(RAMP_SECONDS, seconds)}',
             f'--runtime={seconds}',
         )
 

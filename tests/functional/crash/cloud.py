@@ -62,6 +62,7 @@ from cinder_vdisk_mapper.cinder_api.releases import models  # noqa: E402
 from nova_diskplacer.agent import placement_sync  # noqa: E402
 from nova_diskplacer.disks import discover  # noqa: E402
 from nova_diskplacer.disks.filesystem import files  # noqa: E402
+from nova_diskplacer.disks.filesystem import vdisks  # noqa: E402
 from nova_diskplacer.disks.vdisk import GIB  # noqa: E402
 from nova_diskplacer.placement import client as placement_client  # noqa: E402
 from nova_diskplacer.placement import inventory  # noqa: E402
@@ -366,6 +367,14 @@ class Cloud:
             for directory in [os.path.join(disk.path, 'vdisks')]
             for name in os.listdir(directory)
         )
+
+    def with_device(self):
+        """Return the names of the vdisks that have loop devices."""
+        return [
+            name
+            for disk in self.disks()
+            for name in vdisks.with_device(disk.path)
+        ]
 
     def path(self, record):
         """Return the file of a bound volume or snapshot."""

@@ -79,11 +79,12 @@ class DrainInUse(operations.BindClaimed):
         expect([volume.provider_location], places, 'places')
         if places == [cloud.claimed]:
             raise AssertionError('it has not moved')
-        expect(
-            os.path.realpath(cloud.path(volume)),
-            os.path.realpath(made['path']),
-            'link',
-        )
+        if self.connection == 'file':
+            expect(
+                os.path.realpath(cloud.path(volume)),
+                os.path.realpath(made['path']),
+                'link',
+            )
         operations.expect_text(cloud, 'd' if self.runs else self.text, volume)
         operations.expect_size(cloud, 1, volume)
         claims = cloud.client.allocations(cloud_.CLAIMING).resources

@@ -39,6 +39,9 @@ class Operation:
     #: the backends that it takes
     media = ('hdd',)
 
+    #: what a server attaches where a vdisk is a file
+    connection = 'file'
+
     def prepare(self, cloud):
         """Make what it takes, and ask for it as Cinder's API does."""
         raise NotImplementedError

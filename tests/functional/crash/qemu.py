@@ -21,9 +21,13 @@ import contextlib
 import json
 import os
 import socket
+import stat
 import subprocess
 import sys
 import time
+
+# What it writes is in the file of a loop device at once.
+_FLAGS = os.O_RDWR | os.O_SYNC
 
 _STEP = 1 << 20
 _OFFSETS = (0, (1 << 30) - (1 << 20))
@@ -35,7 +39,7 @@ class Disk:
     def __init__(self, path):
         self.path = os.path.realpath(path)
         self.mirror = ''
-        self.files = [os.open(self.path, os.O_RDWR)]
+        self.files = [os.open(self.path, _FLAGS)]
 
     def state(self):
         return {'mirror': self.mirror}
@@ -47,7 +51,13 @@ class Disk:
 
     def start(self, path):
         self.mirror = path
-        self.files.append(os.open(path, os.O_RDWR))
+        self.files.append(os.open(path, _FLAGS))
+        if stat.S_ISBLK(os.fstat(self.files[0]).st_mode):
+            # a device does not tell where it has data
+            for offset in _OFFSETS:
+                data = os.pread(self.files[0], _STEP, offset)
+                os.pwrite(self.files[1], data, offset)
+            return
         start = 0
         with contextlib.suppress(OSError):
             while True:

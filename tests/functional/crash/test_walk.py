@@ -23,6 +23,7 @@ from testtools import content
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks import prepare
 from tests import loops
+from tests.functional.crash import attachments
 from tests.functional.crash import drains
 from tests.functional.crash import operations
 from tests.functional.crash import walk
@@ -89,7 +90,11 @@ def _walk(kind):
     return test
 
 
-for _kind in (*operations.OPERATIONS, *drains.OPERATIONS):
+for _kind in (
+    *operations.OPERATIONS,
+    *drains.OPERATIONS,
+    *attachments.OPERATIONS,
+):
     setattr(WalkTestCase, f'test_{_kind.__name__}', _walk(_kind))
 
 

@@ -16,7 +16,10 @@ import contextlib
 import logging
 import os
 
+from oslo_config import cfg
+
 from nova_diskplacer.disks import links
+from nova_diskplacer.disks.filesystem import vdisks
 from tests.functional.crash import cloud as cloud_
 from tests.functional.crash import operations
 from tests.functional.crash import steps as steps_
@@ -95,6 +98,8 @@ def _cleaned(tell, operation):
 def _rehearse(operation):
     """Do it all here once: what is forked then is warm, and has started."""
     CLOUD.restart(operation.media)
+    for medium in operation.media:
+        cfg.CONF.set_override('vdisk_connection', operation.connection, medium)
     try:
         made = operation.prepare(CLOUD)
         operation.perform(CLOUD, made)
@@ -165,6 +170,7 @@ def _survivor(tell, operation, made, step, way, restarted=True):
 
 def _see_that_nothing_is_left():
     operations.expect([], CLOUD.files(), 'files')
+    operations.expect([], CLOUD.with_device(), 'vdisks with loop devices')
     operations.expect({}, links.all_links(CLOUD.disk_root), 'links')
     _see_that_all_agrees('audit when all is deleted')
 
@@ -185,6 +191,9 @@ def _see_that_all_agrees(what):
 def reset():
     """Remove whatever a failed walk has left, whoever it belongs to."""
     CLOUD.guests.end()
+    for disk in CLOUD.disks():
+        for name in vdisks.with_device(disk.path):
+            vdisks.detach_device(disk.path, name)
     for path in CLOUD.files():
         os.unlink(path)
     for name in links.all_links(CLOUD.disk_root):
