@@ -15,6 +15,7 @@
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import links
 
 
 def check(host: state.HostState) -> findings.Findings:
@@ -111,8 +112,12 @@ def check(host: state.HostState) -> findings.Findings:
                 findings.LINK,
             )
     for uuid, name in sorted(host.devices):
-        is_linked = name in host.to_devices and host.links.get(name) == uuid
-        if not is_linked and name not in host.moved:
+        # QEMU copies a remote vdisk, or one that is moved, to a device
+        is_needed = name in host.moved or (
+            name in host.to_devices
+            and host.links.get(name) in (uuid, links.REMOTE)
+        )
+        if not is_needed:
             owner = living.get(name)
             yield findings.Finding(
                 'unused-device',

@@ -194,6 +194,8 @@ class Backend(abc.ABC):
         :param to_device: whether to a block device made for the vdisk, where
             it is none itself; None to keep what it was attached as.
         """
+        if not self.makes_devices:
+            to_device = False
         self._run('link', disk, name, to_device)
 
     def is_linked_to_device(self, name: str) -> bool:

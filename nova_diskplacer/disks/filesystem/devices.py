@@ -35,10 +35,10 @@ DIRECTORY = '/dev/diskplacer'
 # Prefix of links that are not in place yet; no vdisk's name has it.
 _NEW = '.new.'
 
-# Seconds to wait for a process that has a device open for a moment, like udev
-# whenever one appears.
-_PATIENCE = 2
-_INTERVAL = 0.05
+# Seconds to wait, again and again, for a process that has a device open for a
+# moment, like udev whenever one appears. They are few: each look holds the
+# requests to a device in use back for some milliseconds.
+_WAITS = (0.1, 0.2, 0.4, 0.8)
 
 
 def path(uuid: str, name: str) -> str:
@@ -95,7 +95,7 @@ def detach(uuid: str, name: str, file: int) -> list[str]:
     """
     place = os.path.join(DIRECTORY, uuid, name)
     released = []
-    deadline = time.monotonic() + _PATIENCE
+    waits = iter(_WAITS)
     while devices := loop_devices.find(file, name):
         for device in devices:
             with contextlib.suppress(FileNotFoundError):
@@ -104,11 +104,12 @@ def detach(uuid: str, name: str, file: int) -> list[str]:
                 released.append(device)
                 continue
             _link(place, device)
-            if time.monotonic() > deadline:
+            wait = next(waits, None)
+            if wait is None:
                 raise OSError(
                     errno.EBUSY, f'it is in use: a process has {device} open'
                 )
-            time.sleep(_INTERVAL)
+            time.sleep(wait)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(place)
     return released

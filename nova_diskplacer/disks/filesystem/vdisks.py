@@ -271,13 +271,24 @@ def in_use(disk: str, name: str) -> bool:
 
     The loop device is away for a moment if none has: nothing else tells.
     """
-    with errors(disk, name), locked(disk, fcntl.LOCK_EX) as directory:
+    with errors(disk, name):
         try:
             with (
-                _without_device(directory, disk, name),
+                locked(disk, fcntl.LOCK_SH) as directory,
                 files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
             ):
-                files.take_lease(descriptor)
+                has_device = devices.exists(descriptor, name)
+                if not has_device:
+                    files.take_lease(descriptor)
+            if has_device:
+                with (
+                    locked(disk, fcntl.LOCK_EX) as directory,
+                    _without_device(directory, disk, name),
+                    files.open_vdisk(
+                        directory, name, os.O_RDONLY
+                    ) as descriptor,
+                ):
+                    files.take_lease(descriptor)
         except OSError as error:
             if error.errno == errno.EBUSY:
                 return True

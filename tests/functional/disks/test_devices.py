@@ -39,13 +39,6 @@ class DeviceTestCase(base.VDiskTestCase):
 
     def setUp(self):
         super().setUp()
-        # a process that looks at a device for a moment is waited for longer
-        # than this machine may be busy
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_diskplacer.disks.filesystem.devices._PATIENCE', 0.5
-            )
-        )
         self.create()
 
     def prepared(self):

@@ -18,6 +18,7 @@ from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import link_checks
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.vdisks.record import Record
+from nova_diskplacer.disks import links as links_
 from tests.fakes.disks import make_disk
 from tests.fakes.disks import make_vdisk
 
@@ -93,6 +94,16 @@ class LinkChecksTestCase(unittest.TestCase):
                 moved=[name] if moved else [],
             )
             self.assertEqual(expected, found, (record, to_device, devices))
+        # QEMU copies to it the data of a server that has moved here
+        self.assertEqual(
+            [],
+            self.found(
+                [dataclasses.replace(ATTACHED, settled=False)],
+                {name: links_.REMOTE},
+                to_devices=[name],
+                devices=[one],
+            ),
+        )
         # of a vdisk that no volume is
         self.assertEqual(
             [('unused-device', 'd1', findings.DETACH)],

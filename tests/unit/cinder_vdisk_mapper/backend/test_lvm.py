@@ -69,6 +69,13 @@ class WipeTestCase(testtools.TestCase):
             name for name in names[2:-1] if not name.startswith('_')
         ], wiped
 
+    def test_links_lead_to_volumes(self):
+        """Also where a remote vdisk, which is a device, was linked."""
+        with mock.patch.object(self.backend, '_run') as run:
+            for to_device in (None, True, False):
+                self.backend.link('disk', 'volume-1', to_device)
+                run.assert_called_with('link', 'disk', 'volume-1', False)
+
     def test_zero(self):
         self.assertEqual((['clear_volume'], True), self.delete())
         self.calls.clear_volume.assert_called_once_with(
