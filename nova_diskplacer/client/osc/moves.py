@@ -48,11 +48,11 @@ class CheckMove(base.ShowOne):
         reader = reading.Reader(self.connection, base.load_profiles(args))
         server = reader.find_server(args.server)
         room = reader.hosts_with_room(server)
-        found = reasons.find(server, room)
+        obstacles = reasons.find(server, room)
         self.status = exit_status.of(
-            all(reasons.against(found, kind) for kind in facts.KINDS)
+            all(reasons.against(obstacles, kind) for kind in facts.KINDS)
         )
-        names, values = move_views.check_fields(server, found, room)
+        names, values = move_views.check_fields(server, obstacles, room)
         return names, tuple(map(base.column, values))
 
 
@@ -129,7 +129,7 @@ class EmptyHost(base.Lister):
         if args.plan:
             planned, left = run.plan()
             self.status = exit_status.of(
-                left or any(one.reasons for one in planned)
+                left or any(entry.reasons for entry in planned)
             )
             return move_views.plan_table(planned, left)
         self._tell(f'nova-compute of {nova.host} {nova.disable()}')
@@ -146,7 +146,7 @@ class EmptyHost(base.Lister):
                 + nova.enable_command
             )
         self.status = exit_status.of(
-            [one for one in results if not one.is_gone]
+            [result for result in results if not result.is_gone]
         )
         return move_views.results_table(results)
 

@@ -75,7 +75,7 @@ class Emptying:
         :raises DiskPlacerError: an API does not answer.
         """
         planned = [self._plan(item) for item in self._servers()]
-        here = {one.server.id for one in planned}
+        here = {entry.server.id for entry in planned}
         return planned, [
             result
             for result in self._results()
@@ -176,11 +176,11 @@ class Emptying:
         if self._nova.was_aborted(id_):
             text = 'its migration was aborted'
         else:
-            found = self._nova.failure(id_, move.request_id)
-            if found is None and move.looks < _PATIENCE:
+            failure = self._nova.failure(id_, move.request_id)
+            if failure is None and move.looks < _PATIENCE:
                 move.looks += 1
                 return None
-            text = f'Nova did not move it: {found or "it tells no reason"}'
+            text = f'Nova did not move it: {failure or "it tells no reason"}'
         if now and now.vm_state == facts.ERROR:
             text += f', it is in ERROR on host {now.host}'
             if now.is_running:

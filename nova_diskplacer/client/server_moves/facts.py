@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What REST APIs tell of a server and its volumes, before it moves."""
+"""Facts of a server and its volumes that REST APIs tell."""
 
 import dataclasses
 

@@ -70,15 +70,15 @@ def plan_table(
     """
     rows = [
         (
-            one.server.name,
-            one.server.id,
-            one.server.status,
-            _how(one),
-            one.why_not,
+            entry.server.name,
+            entry.server.id,
+            entry.server.status,
+            _how(entry),
+            entry.why_not,
         )
-        for one in planned
+        for entry in planned
     ]
-    rows += [(*_subject(one), _NOT, one.reason) for one in others]
+    rows += [(*_subject(other), _NOT, other.reason) for other in others]
     return ('Server', 'Server ID', 'Status', 'Move', 'Reason'), rows
 
 
@@ -87,8 +87,8 @@ def results_table(
 ) -> views.Table:
     """Return what has become of each server of a host."""
     return ('Server', 'Server ID', 'Status', 'Move', 'Result', 'Reason'), [
-        (*_subject(one), one.kind or '-', one.result, one.reason)
-        for one in results
+        (*_subject(entry), entry.kind or '-', entry.result, entry.reason)
+        for entry in results
     ]
 
 

@@ -10,13 +10,14 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What Nova is asked for while servers leave a host.
+"""Requests to Nova while servers leave a host.
 
 No request names the host where a server goes: the scheduler chooses it.
 """
 
 import collections.abc
 import http
+import operator
 import typing
 
 from openstack import exceptions as sdk_exc
@@ -65,18 +66,21 @@ class Nova:
     def __init__(self, connection: cloud.Connection, name: str) -> None:
         self._compute = connection.compute
         services = cloud.read_compute_services(connection)
-        found = [
+        named = [
             service
             for service in services
             if facts_.is_host(service['host'], name)
         ]
-        if len(found) != 1:
+        if len(named) != 1:
             raise exception.DiskPlacerError(
-                f'{len(found)} hosts with nova-compute are named {name}; '
+                f'{len(named)} hosts with nova-compute are named {name}; '
                 'there are: '
-                + (', '.join(sorted(one['host'] for one in services)) or '-')
+                + (
+                    ', '.join(sorted(service['host'] for service in services))
+                    or '-'
+                )
             )
-        self._service = found[0]
+        self._service = named[0]
         self.host: str = self._service['host']
 
     def check_is_up(self) -> None:
@@ -133,10 +137,10 @@ class Nova:
         """Return a server, None if it is deleted."""
         with cloud.convert_errors(f'server {id_}'):
             try:
-                found: cloud.Item = self._compute.get_server(id_)
+                server: cloud.Item = self._compute.get_server(id_)
             except sdk_exc.NotFoundException:
                 return None
-        return found
+        return server
 
     def move(self, id_: str, kind: str) -> str:
         """Move a server to a host that the scheduler chooses.
@@ -166,8 +170,8 @@ class Nova:
         :returns: None if it has not ended: Nova first ends the server's task.
         """
         url = f'/servers/{id_}/os-instance-actions/{request_id}'
-        found = self._get(url)
-        events = found['instanceAction']['events'] if found else ()
+        body = self._get(url)
+        events = body['instanceAction']['events'] if body else ()
         texts = [
             event.get('details') or event['event']
             for event in events
@@ -182,7 +186,7 @@ class Nova:
         with cloud.convert_errors(f'migrations of server {id_}'):
             migrations = list(self._compute.migrations(server_id=id_))
         # each ID is larger than those before
-        last = max(migrations, key=lambda one: one['id'], default=None)
+        last = max(migrations, key=operator.itemgetter('id'), default=None)
         return last is not None and last['status'] == 'cancelled'
 
     def unconfirmed(self) -> list[cloud.Item]:
@@ -220,8 +224,8 @@ class Nova:
 
     def _actions(self, id_: str) -> list[cloud.Item]:
         """Return the actions of a server, the newest first."""
-        found = self._get(f'/servers/{id_}/os-instance-actions')
-        actions: list[cloud.Item] = found['instanceActions'] if found else []
+        body = self._get(f'/servers/{id_}/os-instance-actions')
+        actions: list[cloud.Item] = body['instanceActions'] if body else []
         return actions
 
     def _get(

@@ -21,7 +21,7 @@ from nova_diskplacer.client.server_moves import reasons as reasons_
 
 @dataclasses.dataclass(frozen=True)
 class Planned:
-    """How a server leaves its host, and what is against it."""
+    """The way that a server leaves its host, and what is against it."""
 
     server: facts.Server
     kind: str
@@ -35,7 +35,7 @@ class Planned:
 
     @property
     def why_not(self) -> str:
-        """What is against it, in words that follow a server."""
+        """Its obstacles, in words that follow a server."""
         texts = [reason.text for reason in self.reasons]
         if self.could_move_cold:
             texts.append('moves with --cold, which turns it off meanwhile')
@@ -56,20 +56,20 @@ def plan(
     chosen = kind or (
         facts.COLD if server.vm_state == facts.STOPPED else facts.LIVE
     )
-    found = reasons_.find(server, hosts_with_room)
-    against = tuple(reasons_.against(found, chosen))
+    reasons = reasons_.find(server, hosts_with_room)
+    against = tuple(reasons_.against(reasons, chosen))
     return Planned(
         server,
         chosen,
         against,
         kind is None
         and bool(against)
-        and not reasons_.against(found, facts.COLD),
+        and not reasons_.against(reasons, facts.COLD),
     )
 
 
 class Step(enum.Enum):
-    """What follows for a move that Nova has accepted."""
+    """The next step of a move that Nova has accepted."""
 
     WAIT = 'wait'
     CONFIRM = 'confirm'

@@ -141,7 +141,7 @@ class Reader:
                 )
             )
             moving = {volume['id'] for volume in cloud.exported(volumes)}
-            found = [
+            here = [
                 volume_of(volume)
                 for volume in volumes
                 if (
@@ -156,7 +156,7 @@ class Reader:
                 )
                 if volume.status == _RESERVED
                 else volume
-                for volume in found
+                for volume in here
             ]
 
     def hosts_with_room(self, server: facts.Server) -> list[str] | None:

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Why a server cannot move to another host now.
+"""Reasons why a server cannot move to another host now.
 
 The filter of nova-scheduler and the Cinder driver decide; this tells in
 advance what REST APIs show of it. They do not show whether

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What is left on a host that servers leave."""
+"""The servers and volumes that are left on a host."""
 
 import collections
 import collections.abc
@@ -28,7 +28,7 @@ UNDER_WAY = 'under way'
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What has become of a server, or of a volume of none.
+    """The outcome for a server, or for a volume of none.
 
     ``kind`` is that of its move, empty without any.
     """
@@ -66,7 +66,7 @@ class Remains:
     def unsettled(self) -> list[facts.Volume]:
         """Return the volumes whose server is on another host already."""
         hosts: dict[str, str] = {}
-        found = []
+        volumes = []
         for volume in self._reader.volumes_of(self._nova.host):
             id_ = volume.server_id
             if id_ is None:
@@ -75,8 +75,8 @@ class Remains:
                 server = self.server(id_)
                 hosts[id_] = server.host if server else ''
             if hosts[id_] not in ('', self._nova.host):
-                found.append(volume)
-        return found
+                volumes.append(volume)
+        return volumes
 
     def results(
         self,
@@ -99,13 +99,13 @@ class Remains:
                 results[id_] = dataclasses.replace(result, server=elsewhere)
         for item in self._nova.servers():
             server = self._reader.without_volumes(item)
-            known = left.get(server.id) or Result(
+            result = left.get(server.id) or Result(
                 server,
                 '',
                 LEFT,
                 waiting.get(server.id, 'its turn has not come'),
             )
-            results[server.id] = dataclasses.replace(known, server=server)
+            results[server.id] = dataclasses.replace(result, server=server)
         for item in self._nova.unconfirmed():
             server = self._reader.without_volumes(item)
             results[server.id] = Result(

@@ -16,6 +16,7 @@ Cinder is a fixture, for whose REST API a stand-in answers.
 """
 
 import argparse
+import concurrent.futures
 import io
 import json
 import re
@@ -39,7 +40,14 @@ HOST = 'host0'
 class HostEmptyTest(test_server_moves.ServerMovesTestCase):
     def setUp(self):
         super().setUp()
-        self.connection = openstack.connection.Connection(
+        self.with_snapshots = []
+        self.answer_as_cinder()
+        self.keep_request_ids()
+        for name in ('_INTERVAL', '_SETTLE_INTERVAL'):
+            self.useFixture(fixtures.MockPatchObject(emptying, name, 0.2))
+
+    def connect(self):
+        return openstack.connection.Connection(
             session=ks_session.Session(
                 auth=noauth.NoAuth(),
                 additional_headers={
@@ -56,13 +64,6 @@ class HostEmptyTest(test_server_moves.ServerMovesTestCase):
             compute_api_version='2',
             block_storage_api_version='3',
             block_storage_default_microversion='3.60',
-        )
-        self.with_snapshots = []
-        self.answer_as_cinder()
-        self.keep_request_ids()
-        self.useFixture(fixtures.MockPatchObject(emptying, '_INTERVAL', 0.2))
-        self.useFixture(
-            fixtures.MockPatchObject(emptying, '_SETTLE_INTERVAL', 0.2)
         )
 
     def keep_request_ids(self):
@@ -183,7 +184,7 @@ class HostEmptyTest(test_server_moves.ServerMovesTestCase):
     def empty(self, *arguments):
         """Return the exit status, and move, result, reason by server."""
         app = types.SimpleNamespace(
-            client_manager=types.SimpleNamespace(vdisk=self.connection),
+            client_manager=types.SimpleNamespace(vdisk=self.connect()),
             stdout=io.StringIO(),
             stderr=io.StringIO(),
             options=argparse.Namespace(),
@@ -278,11 +279,34 @@ class HostEmptyTest(test_server_moves.ServerMovesTestCase):
         status, rows = self.empty()
         self.assertEqual((3, 'left'), (status, rows[server['id']][1]))
         self.assertIn('resize confirm', rows[server['id']][2])
-        self._assert_verify(server)
-
-    def _assert_verify(self, server):
         self.assertEqual(
             'VERIFY_RESIZE', self.api.get_server(server['id'])['status']
+        )
+
+    def test_two_operators(self):
+        """They empty the host at the same time."""
+        self.disable_others(HOST)
+        bare = self.flavor()
+        servers = [self.boot(bare) for _ in range(3)]
+        self._stop_server(servers[2])
+        self.enable_all()
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            runs = [
+                pool.submit(self.empty, '--wait', '--parallel', '2')
+                for _ in range(2)
+            ]
+            for run in runs:
+                self.assertIn(run.result()[0], (0, 3))
+        self.assertEqual((0, {}), self.empty())
+        for server in servers:
+            now = self.api.get_server(server['id'])
+            self.assertNotEqual(HOST, now['OS-EXT-SRV-ATTR:host'])
+            expected = 'SHUTOFF' if server is servers[2] else 'ACTIVE'
+            self.assertEqual(expected, now['status'])
+        # each moved once
+        self.assertEqual(
+            sorted(server['id'] for server in servers),
+            sorted(one['instance_uuid'] for one in self.api.get_migrations()),
         )
 
     def disable_others(self, host):
