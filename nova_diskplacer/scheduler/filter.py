@@ -188,6 +188,8 @@ def _not_judged(
     last: disk_request.Option,
 ) -> Hosts:
     """Return the hosts that are in no option before the last one tried."""
+    if last is options[0]:
+        return hosts
     tried = itertools.takewhile(lambda option: option is not last, options)
     judged = {id(host) for option in tried for host in option.hosts}
     return [host for host in hosts if id(host) not in judged]

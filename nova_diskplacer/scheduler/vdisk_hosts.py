@@ -76,13 +76,13 @@ def find(
         return Found(hosts, [], (), [])
     # a host that has them all reports each of them
     providers = set.intersection(*reporting.values()) if reporting else None
-    home: Hosts = []
-    others: Hosts = []
-    for host in hosts:
-        is_home = names <= {host.host} and (
-            providers is None or host.uuid in providers
-        )
-        (home if is_home else others).append(host)
+    home = [
+        host
+        for host in hosts
+        if (not names or names == {host.host})
+        and (providers is None or host.uuid in providers)
+    ]
+    other_hosts = len(hosts) - len(home)
     uuids = {host.uuid for host in home}
     at_home = [vdisk for vdisk in vdisks if vdisk.provider in uuids]
     back: Hosts = []
@@ -91,20 +91,21 @@ def find(
         back = [host for host in home if host.host not in connected]
         home = [host for host in home if host.host in connected]
     found = Found(home, back, at_home, [])
-    if not others:
+    if not other_hosts:
         return found
     pinned = ''
     if conf.CONF.diskplacer_scheduler.moves:
         pinned = server_moves.why_pinned(volumes, copies, request)
         if not pinned:
-            return found._replace(elsewhere=others)
+            elsewhere = [host for host in hosts if host.uuid not in uuids]
+            return found._replace(elsewhere=elsewhere)
     LOG.info(
         'Server %s has vdisks on the disks of host %s and can be on no '
         'other host%s: %d of %d hosts rejected. Volumes: %s',
         server_id,
         ', '.join(sorted({vdisk.host for vdisk in vdisks} | names)),
         f', as {pinned}' if pinned else '',
-        len(others),
+        other_hosts,
         len(hosts),
         ', '.join(volume.volume_id for volume in volumes.attached),
     )

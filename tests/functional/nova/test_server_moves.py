@@ -26,6 +26,7 @@ from nova.scheduler import utils as scheduler_utils
 from nova_diskplacer.scheduler import server_volumes
 from tests.functional.nova import base
 from tests.functional.nova import moving_volumes
+from tests.functional.nova import test_volumes
 
 
 class ServerMovesTestCase(base.CloudTestCase):
@@ -49,6 +50,14 @@ class ServerMovesTestCase(base.CloudTestCase):
             self.attach(server, volume_id)
         self.reconcile()
         return server, ids
+
+    def disk_sizes(self, total_gb):
+        """Give all disks this size."""
+        for host in self.hosts.values():
+            for disk in host.disks.values():
+                disk.total_gb = total_gb
+                host.publish(disk)
+        self.report()
 
     def migration_claims(self, server):
         """Return what the migrations of a server claim, by host and disk."""
@@ -148,6 +157,29 @@ class ColdTest(ServerMovesTestCase):
         self._confirm_resize(server)
         self.settle(server, ids)
         self.assert_gone(server, ids)
+
+    def test_revert_to_full_disks(self):
+        self.disk_sizes(100)
+        server, _ = self.boot_bound()
+        source = self.host_of(server).name
+        before = self.claims(server['id'])
+        self._migrate_server(server)
+        # the agent reserves the vdisks beside the claims of the migration
+        self.reconcile()
+        self.assertEqual([100] * 2, [*self.reserved(source).values()])
+        self.assertEqual(before, self.migration_claims(server))
+        self._revert_resize(server)
+        self.assertEqual(source, self.host_of(server).name)
+        self.assertEqual(
+            before if test_volumes.MOVES_ON_FULL_DISKS else {},
+            self.claims(server['id']),
+        )
+        self.reconcile()
+        for host in self.hosts:
+            for disk in self.hosts[host].disks.values():
+                used = self.hosts[host].used(disk)[base.GB]
+                bound = sum(vdisk['size_gb'] for vdisk in disk.vdisks)
+                self.assertEqual(bound, used + disk.reserved_gb)
 
     def test_resize_to_more_vdisks(self):
         server, ids = self.boot_bound()
