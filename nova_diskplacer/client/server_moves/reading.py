@@ -87,8 +87,9 @@ class Reader:
         storage = self._connection.block_storage
         with cloud.convert_errors(f'server {server["id"]}'):
             volumes = [
-                storage.get_volume(attached['id'])
+                volume
                 for attached in server['attached_volumes'] or ()
+                if (volume := self._volume(attached['id']))
             ]
             connections = self._connections(server['id']) if volumes else {}
             with_snapshots = {
@@ -187,6 +188,14 @@ class Reader:
             and not facts_.is_host(room.host, server.host)
             and any(facts_.is_host(room.host, host) for host in self._hosts)
         ]
+
+    def _volume(self, id_: str) -> Item | None:
+        """Return a volume, None if it is deleted."""
+        try:
+            volume: Item = self._connection.block_storage.get_volume(id_)
+        except sdk_exc.NotFoundException:
+            return None
+        return volume
 
     def _has_data(self, volume: Item) -> bool:
         return not self._disks.isdisjoint(cloud.location_of(volume))

@@ -64,7 +64,10 @@ class Remains:
         return None if item is None else self._reader.without_volumes(item)
 
     def unsettled(self) -> list[facts.Volume]:
-        """Return the volumes whose server is on another host already."""
+        """Return the volumes that are to follow a server to another host.
+
+        Those of a server in ERROR do not follow it.
+        """
         hosts: dict[str, str] = {}
         volumes = []
         for volume in self._reader.volumes_of(self._nova.host):
@@ -73,7 +76,11 @@ class Remains:
                 continue
             if id_ not in hosts:
                 server = self.server(id_)
-                hosts[id_] = server.host if server else ''
+                hosts[id_] = (
+                    server.host
+                    if server and server.vm_state != facts.ERROR
+                    else ''
+                )
             if hosts[id_] not in ('', self._nova.host):
                 volumes.append(volume)
         return volumes

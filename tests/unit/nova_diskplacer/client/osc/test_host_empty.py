@@ -601,6 +601,19 @@ class EmptyTest(EmptyHostTestCase):
         self.assertIn('20 GiB of 2 vdisks', self.stderr.getvalue())
         self.assertIn('10 GiB of 1 vdisks', self.stderr.getvalue())
 
+    def test_volumes_of_a_server_in_error(self):
+        """They do not follow it: there is nothing to wait for."""
+        self.add('s1', 'error', ['v1'], host=OTHER)
+        status, rows = self.empty('--wait')
+        self.assertEqual((3, 'left'), (status, rows['s1'][1]))
+        self.assertEqual(0, self.now)
+
+    def test_volume_that_cinder_does_not_know(self):
+        self.add('s1', volumes=['v1'])
+        del self.volumes['v1'], self.attached['v1']
+        self.requests.get(f'{CINDER}/volumes/v1', status_code=404)
+        self.assertEqual(0, self.empty()[0])
+
 
 class ServiceTest(EmptyHostTestCase):
     def test_disabled(self):
