@@ -619,7 +619,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
             'volume_backend_name': name,
             'vendor_name': 'nova-diskplacer',
             'driver_version': self.VERSION,
-            'storage_protocol': self.backend.connection_type,
+            'storage_protocol': self._connections.protocol,
             **capabilities,
             'pools': [pool],
         }

@@ -113,6 +113,21 @@ class Connections:
         """Exports vdisks to other hosts; made when it is first used."""
         return export.Exporter(self.configuration, self.target_drivers)
 
+    @property
+    def _makes_devices(self) -> bool:
+        """True if the next server attaches a device made for the vdisk."""
+        return (
+            self.operations.backend.makes_devices
+            and self.configuration.vdisk_connection == conf.BLOCK
+        )
+
+    @property
+    def protocol(self) -> str:
+        """What the next server attaches: its ``driver_volume_type``."""
+        if self._makes_devices:
+            return base.BLOCK_DEVICE
+        return self.operations.backend.connection_type
+
     @bind_failures.counted
     def create_export(
         self, context: Any, volume: Volume, connector: Connector
@@ -256,12 +271,8 @@ class Connections:
             return handover.connect_by_new_backend(volume, connector)
         backend, path = self.operations.backend, None
         if linking.where(backend, volume) and _has_server(volume):
-            to_device = (
-                backend.makes_devices
-                and self.configuration.vdisk_connection == conf.BLOCK
-            )
             path = self.operations.of(volume).stable_path(
-                volume, to_device=to_device
+                volume, to_device=self._makes_devices
             )
         # a drain may have moved it in between
         location = naming.location(volume)

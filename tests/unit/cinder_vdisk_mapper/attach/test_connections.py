@@ -73,12 +73,18 @@ class ConnectionsTestCase(test_driver.DriverTestCase):
             test_driver.attachment('server')
         )
         self.assertEqual('local', connection['driver_volume_type'])
+        self.assertEqual('local', self.connections.protocol)
         self.assertEqual(
             f'/disks/by-volume/{NAME}', connection['data']['device_path']
         )
         self.assertEqual({('a', NAME)}, self.operations.backend.has_device)
         self.connections.remove_export(None, volume)
         self.assertEqual(set(), self.operations.backend.has_device)
+
+    def test_what_the_backend_reports(self):
+        self.assertEqual('fake', self.connections.protocol)
+        self.operations.backend.makes_devices = True
+        self.assertEqual('fake', self.connections.protocol)
 
     def test_cinder_itself_fills_the_file(self):
         _, connection = self.attached_as_device()
