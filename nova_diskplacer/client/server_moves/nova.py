@@ -110,8 +110,9 @@ class Nova:
         is_disabled = self._service['status'] == 'disabled'
         if not is_disabled or reason.startswith(_AUTOMATIC):
             with cloud.convert_errors(f'nova-compute of {self.host}'):
+                # by its ID: the SDK leaves out what a service is already
                 self._compute.disable_service(
-                    self._service,
+                    self._service['id'],
                     self.host,
                     'nova-compute',
                     (_REASON + self.enable_command)[:_LONGEST],

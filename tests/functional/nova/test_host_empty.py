@@ -276,12 +276,19 @@ class HostEmptyTest(test_server_moves.ServerMovesTestCase):
         server, _ = self.boot_bound()
         self.enable_all()
         self._migrate_server(server)
+        # as nova-compute does by itself, and undoes again
+        self.api.put_service(
+            self.computes[HOST].service_ref.uuid,
+            {'status': 'disabled', 'disabled_reason': 'AUTO: no libvirt'},
+        )
         status, rows = self.empty()
         self.assertEqual((3, 'left'), (status, rows[server['id']][1]))
         self.assertIn('resize confirm', rows[server['id']][2])
         self.assertEqual(
             'VERIFY_RESIZE', self.api.get_server(server['id'])['status']
         )
+        (service,) = self.api.get_services(binary='nova-compute', host=HOST)
+        self.assertNotIn('AUTO', service['disabled_reason'])
 
     def test_two_operators(self):
         """They empty the host at the same time."""

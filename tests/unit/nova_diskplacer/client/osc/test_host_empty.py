@@ -643,4 +643,6 @@ class ServiceTest(EmptyHostTestCase):
             'disabled_reason': 'AUTO: Connection to libvirt lost',
         }
         self.empty()
-        self.assertTrue(self.disabled.called)
+        body = self.disabled.last_request.json()
+        self.assertEqual('disabled', body['status'])
+        self.assertIn('set --enable', body['disabled_reason'])
