@@ -41,6 +41,7 @@ from cinder_vdisk_mapper.cinder_api.types import attachments
 from cinder_vdisk_mapper.cinder_api.types import is_migrating
 from cinder_vdisk_mapper.moves import guests as guests_
 from cinder_vdisk_mapper.moves import vdisk_steps
+from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote as sessions
 from cinder_vdisk_mapper.server_moves import store
@@ -109,6 +110,39 @@ class SettleMove(vdisk_steps.VDiskSteps):
         :raises DiskError: it is not attached to this host.
         """
         return remote_vdisks.path(self.backend.disk_root, self.name)
+
+    def leave(self) -> None:
+        """Have the other host record that the server has left it for good.
+
+        Nova has detached it there before it has attached it here, as in a
+        cold migration, which may be taken back until it is confirmed.
+
+        :raises Waits: the server has not, or that host does not answer.
+        """
+        found = store.read(self.volume_id)
+        if found is None or found.phase != record.ATTACHED:
+            return
+        self._check_volume()
+        self._check_server(found)
+        volume = store.fresh(self.volume_id)
+        other_host.go_on(volume, found.source, found.source.partition('@')[0])
+        if self._phase() != record.LEFT:
+            raise Waits(f'{found.source} does not answer')
+
+    def check_sight(self) -> None:
+        """Check that this process sees the processes that servers are.
+
+        :raises DiskError: the server runs, and nobody seems to use its vdisk.
+        """
+        if self.guest() is None:
+            return
+        device = links.remote_device(self.backend.disk_root, self.name)
+        paths = [device] if device else []
+        if not any(map(remote_vdisks.in_use, [*paths, self.target.path])):
+            raise exception.DiskError(
+                'its server runs, but no process seems to use it: settle in '
+                "the PID namespace of the host, such as by podman's --pid host"
+            )
 
     def has_arrived(self) -> bool:
         """Return whether this host has the volume."""
@@ -379,7 +413,9 @@ def settle(move: SettleMove) -> None:
     :raises DiskPlacerError: it is not moved; the other vdisk is the volume,
         or a repetition finishes the move.
     """
+    move.check_sight()
     try:
+        move.leave()
         vdisk_steps.run(move)
     except Stopped:
         raise

@@ -32,7 +32,12 @@ from nova_diskplacer.cmd import shell
 from nova_diskplacer.host import files
 
 DIRECTORY = '/etc/systemd/system'
-NAMES = ('diskplacer-agent', 'diskplacer-elastic', 'diskplacer-vendordata')
+NAMES = (
+    'diskplacer-agent',
+    'diskplacer-elastic',
+    'diskplacer-settle',
+    'diskplacer-vendordata',
+)
 
 # ExecStart= and the like, up to the name of the command.
 _COMMAND = re.compile(r'^(Exec\w+=)(?=diskplacer-)', re.MULTILINE)

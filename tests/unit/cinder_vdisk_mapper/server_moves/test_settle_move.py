@@ -69,7 +69,13 @@ class SettlingTestCase(unittest.TestCase):
             (store, 'read', world.read_record),
             (store, 'advance', world.advance),
             (store, 'fresh', world.fresh),
-            (store, 'connectors', lambda volume_id: {'here': {}}),
+            (
+                store,
+                'connectors',
+                lambda _: dict.fromkeys(
+                    ('here', 'there') if world.went_home else ('here',)
+                ),
+            ),
             (objects.SnapshotList, 'get_all_for_volume', lambda *_: []),
             (nova_api, 'get', lambda context, uuid: self.server(world)),
             (sessions, 'log_out', lambda backend, name: world.log_out()),
@@ -257,6 +263,15 @@ class WalkTestCase(SettlingTestCase):
             with self.assertRaises(exception.DiskError):
                 world.move().source.condemn()
             self.assertTrue(world.session)
+
+    def test_processes_that_are_not_seen(self):
+        """Such as from a container: nobody seems to use any vdisk."""
+        world = self.make_world()
+        with mock.patch.object(remote_vdisks, 'in_use', lambda device: False):
+            with self.assertRaisesRegex(exception.DiskError, 'PID namespace'):
+                world.command('settle')
+        self.assertFalse(world.copying)
+        self.finish(world)
 
     def test_volumes_that_stay(self):
         volume = self.make_world().fresh('1')

@@ -1,0 +1,107 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-manage settle: has the data of servers follow them to this host.
+
+An entry point adds it to ``diskplacer-manage``.
+"""
+
+import argparse
+import os
+import signal
+import threading
+from typing import Any
+
+from oslo_config import cfg
+
+from cinder_vdisk_mapper.cmd import cinder_conf
+from nova_diskplacer import exception
+from nova_diskplacer import exit_status
+
+
+def register(commands: Any) -> None:
+    """Add ``settle`` to the commands of ``diskplacer-manage``."""
+    command = commands.add_parser(
+        'settle',
+        help='copy the data of servers that have moved to this host',
+        description='Copies the data of servers that have moved to this host '
+        'to the disks that they claim, while they run or not, until it is '
+        'stopped. Copies of running servers go on meanwhile. Runs beside '
+        'cinder-volume, as a service.',
+    )
+    command.add_argument(
+        '--rate',
+        type=_number,
+        default=0,
+        metavar='MIB',
+        help='MiB per second at most for the copy of a vdisk (default: no '
+        'limit)',
+    )
+    command.add_argument(
+        '--share',
+        type=_percent,
+        default=50,
+        metavar='PERCENT',
+        help='percent of the throughput of the disk that a copy goes to, if '
+        'that is known (default: %(default)s)',
+    )
+    command.add_argument(
+        '--parallel',
+        type=_number,
+        default=4,
+        metavar='N',
+        help='number of copies at a time, to one disk each (default: '
+        '%(default)s)',
+    )
+    command.add_argument(
+        '--libvirt-uri',
+        default='qemu:///system',
+        metavar='URI',
+        help='URI of libvirt (default: %(default)s)',
+    )
+    cinder_conf.add_option(command)
+    command.set_defaults(handler=_settle, configure=cinder_conf.configure)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not a whole number above 0'
+        )
+    return int(text)
+
+
+def _percent(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 100:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not a whole number from 1 to 100'
+        )
+    return int(text)
+
+
+def _settle(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    from cinder_vdisk_mapper.server_moves import settler
+    from cinder_vdisk_mapper.server_moves import settler_setup
+
+    if os.geteuid() != 0:
+        raise exception.DiskPlacerError('settling moves of servers needs root')
+    settler_setup.prepare(cfg.CONF)
+    stopped = threading.Event()
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda *_: stopped.set())
+    settler.Settler(
+        settler_setup.destinations(cfg.CONF),
+        args.libvirt_uri,
+        settler.Limits(args.rate, args.share, args.parallel),
+        stopped,
+    ).run()
+    return exit_status.OK

@@ -1,0 +1,323 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""Has the data of servers that have moved to this host follow them.
+
+One process does so for each host, beside cinder-volume. It holds no plan: the
+records of moves in Cinder's database tell what is due. So it may be ended and
+started at any time. Copies that QEMU makes go on meanwhile.
+
+The vdisks of a disk are copied one after the other, those of several disks
+side by side.
+"""
+
+import collections
+import collections.abc
+import concurrent.futures
+import dataclasses
+import threading
+import time
+import uuid as uuid_
+
+from cinder.volume import volume_utils
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper.moves import guests
+from cinder_vdisk_mapper.server_moves import record
+from cinder_vdisk_mapper.server_moves import settle_move
+from cinder_vdisk_mapper.server_moves import store
+from cinder_vdisk_mapper.server_moves.destination import Destination
+from cinder_vdisk_mapper.vdisks import naming
+from nova_diskplacer import exception
+from nova_diskplacer.disks import links
+from nova_diskplacer.disks import remote
+from nova_diskplacer.disks import settling
+from nova_diskplacer.host import files
+from nova_diskplacer.host import log_once
+from nova_diskplacer.host import retry_logger
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks at the records, and after an attempt that failed.
+_PAUSE = 3.0
+_RETRY_PAUSE = 30.0
+
+_MB = 10**6
+_MIB = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What the copies may take.
+
+    :param rate: MiB/s of each, 0 for no limit.
+    :param share: percent of the throughput of the disk that it goes to.
+    :param parallel: number of copies at a time.
+    """
+
+    rate: int = 0
+    share: int = 100
+    parallel: int = 1
+
+    def rate_of(self, mbps: float) -> int:
+        """Return MiB/s for a disk of a throughput in MB/s, 0 for no limit."""
+        own = max(1, int(mbps * self.share / 100 * _MB / _MIB)) if mbps else 0
+        return min(filter(None, (self.rate, own)), default=0)
+
+
+class Settler:
+    """Settles the data of servers that have moved to backends of this host.
+
+    :param destinations: the backends, by their Cinder hosts.
+    :param libvirt_uri: URI of libvirt.
+    """
+
+    def __init__(
+        self,
+        destinations: collections.abc.Mapping[str, Destination],
+        libvirt_uri: str,
+        limits: Limits,
+        stopped: threading.Event,
+    ) -> None:
+        self._destinations = destinations
+        self._libvirt_uri = libvirt_uri
+        self._limits = limits
+        self._stopped = stopped
+        self._states: dict[str, settling.VDisk] = {}
+        self._most: dict[str, int] = {}
+        self._due: dict[str, float] = {}
+        self._running: dict[str, concurrent.futures.Future[None]] = {}
+        self._log = log_once.ChangeLogger(LOG)
+        self._looking = retry_logger.RetryLogger(
+            'Moves of servers are not settled', 'Moves of servers are settled'
+        )
+
+    def run(self) -> None:
+        """Work until ``stopped`` is set.
+
+        :raises DiskPlacerError: another process does so on this host.
+        """
+        names = ' '.join(sorted(self._destinations))
+        lock = uuid_.uuid5(uuid_.NAMESPACE_URL, names)
+        refusal = exception.DiskPlacerError(
+            f'another "diskplacer-manage settle" settles the moves to {names}'
+            ', and only one may'
+        )
+        with (
+            files.sole(f'settle-{lock}', refusal),
+            concurrent.futures.ThreadPoolExecutor(
+                self._limits.parallel, 'settle'
+            ) as pool,
+        ):
+            while not self._stopped.is_set():
+                self._looking.run(lambda: self.look(pool))
+                self._stopped.wait(_PAUSE)
+
+    def look(self, pool: concurrent.futures.Executor) -> None:
+        """Begin what is due, and write the state.
+
+        :raises DiskPlacerError: the database does not answer, or a disk root
+            cannot be written to.
+        """
+        found = self._find()
+        self._running = {
+            volume_id: future
+            for volume_id, future in self._running.items()
+            if not future.done()
+        }
+        for volume_id in (
+            self._states.keys() - found.keys() - self._running.keys()
+        ):
+            del self._states[volume_id]
+            self._due.pop(volume_id, None)
+            self._most.pop(volume_id, None)
+            self._log.clear(volume_id)
+        busy = {
+            self._states[volume_id].disk
+            for volume_id in self._running
+            if volume_id in self._states
+        }
+        for volume_id, (destination, vdisk) in found.items():
+            if volume_id in self._running:
+                self._look_at_source(destination, volume_id)
+                continue
+            self._states.setdefault(volume_id, vdisk)
+            now = time.monotonic()
+            if (
+                vdisk.disk in busy
+                or not vdisk.disk
+                or self._due.get(volume_id, 0.0) > now
+                or len(self._running) >= self._limits.parallel
+            ):
+                continue
+            busy.add(vdisk.disk)
+            self._running[volume_id] = pool.submit(
+                self._settle, destination, vdisk
+            )
+        self._write()
+
+    def _find(self) -> dict[str, tuple[Destination, settling.VDisk]]:
+        """Return the vdisks that are to follow their servers, by volume."""
+        found = {}
+        for volume_id in store.moving_volumes():
+            try:
+                move = store.read(volume_id)
+                volume = store.fresh(volume_id)
+            except exception.DiskPlacerError as error:
+                self._log.log(volume_id, 'Volume %s: %s', volume_id, error)
+                continue
+            destination = self._destinations.get(move.to) if move else None
+            if move is None or destination is None:
+                continue
+            if store.holder(volume) != move.to and move.phase not in (
+                record.ATTACHED,
+                record.LEFT,
+                record.DECIDING,
+            ):
+                continue
+            name = naming.volume(volume)
+            vdisk = settling.VDisk(
+                volume_id,
+                name,
+                move.server,
+                volume_utils.extract_host(move.source, 'host'),
+                self._disk_of(destination, name),
+                settling.WAITING,
+                time.time(),
+            )
+            found[volume_id] = destination, vdisk
+        return found
+
+    def _disk_of(self, destination: Destination, name: str) -> str:
+        """Return the disk here of a vdisk, '' if it is not known."""
+        backend = destination.operations.backend
+        try:
+            linked = backend.linked_disk(name)
+            if linked not in (None, links.REMOTE):
+                return linked or ''
+            disks = backend.disks_holding(name)
+        except exception.DiskPlacerError as error:
+            disks, reason = [], str(error)
+        else:
+            reason = f'its targets are on disks {", ".join(disks) or "none"}'
+        if len(disks) == 1:
+            return disks[0]
+        self._log.log(name, '%s does not follow its server: %s', name, reason)
+        return ''
+
+    def _settle(self, destination: Destination, vdisk: settling.VDisk) -> None:
+        """Make one attempt; it raises no error."""
+        volume_id = vdisk.volume
+        try:
+            disk = destination.operations.backend.disk(vdisk.disk)
+            rate = self._limits.rate_of(disk.mbps)
+            settle_move.settle(
+                settle_move.SettleMove(
+                    destination,
+                    guests.Guests(self._libvirt_uri, rate),
+                    volume_id,
+                    vdisk.name,
+                    vdisk.server,
+                    vdisk.disk,
+                    lambda done, total: self._progress(volume_id, done, total),
+                    self._stopped.is_set,
+                )
+            )
+        except settle_move.Stopped:
+            return
+        except settle_move.Waits as error:
+            state, reason = settling.WAITING, str(error)
+            LOG.debug('%s waits: %s', vdisk.name, error)
+        except remote.Away as error:
+            state, reason = settling.AWAY, str(error)
+        except exception.DiskPlacerError as error:
+            state, reason = settling.FAILED, str(error)
+        except Exception as error:
+            # of Cinder or its database: the next attempt may succeed
+            LOG.exception('%s does not follow its server', vdisk.name)
+            state, reason = settling.FAILED, f'{type(error).__name__}: {error}'
+        else:
+            state, reason = settling.WAITING, ''
+        self._due[volume_id] = time.monotonic() + _RETRY_PAUSE
+        self._change(volume_id, state=state, reason=reason)
+        if state in (settling.AWAY, settling.FAILED):
+            self._log.log(
+                volume_id, '%s has not followed its server: %s', vdisk.name,
+                reason,
+            )  # fmt: skip
+
+    def _progress(self, volume_id: str, done: int, total: int) -> None:
+        before, now = self._states.get(volume_id), time.time()
+        if before is None:
+            return
+        if before.state != settling.COPYING or done < before.done:
+            self._change(
+                volume_id,
+                state=settling.COPYING,
+                reason='',
+                began=now,
+                first=done,
+            )
+        self._change(volume_id, done=done, total=total)
+        if done > self._most.get(volume_id, 0):
+            self._most[volume_id] = done
+            self._change(volume_id, moved=now)
+            self._log.clear(volume_id)
+
+    def _look_at_source(
+        self, destination: Destination, volume_id: str
+    ) -> None:
+        """See if a copy that is under way waits for the other host."""
+        vdisk = self._states[volume_id]
+        root = destination.operations.backend.disk_root
+        try:
+            if device := links.remote_device(root, vdisk.name):
+                remote.check_there(device)
+        except exception.DiskPlacerError as error:
+            self._change(volume_id, state=settling.AWAY, reason=str(error))
+            self._log.log(volume_id, '%s waits: %s', vdisk.name, error)
+        else:
+            if vdisk.state == settling.AWAY:
+                self._change(volume_id, state=settling.COPYING, reason='')
+                self._log.clear(volume_id)
+
+    def _change(self, volume_id: str, **fields: object) -> None:
+        # of one volume, one thread changes these at a time
+        if before := self._states.get(volume_id):
+            self._states[volume_id] = dataclasses.replace(
+                before,
+                **fields,  # type: ignore[arg-type]
+            )
+
+    def _write(self) -> None:
+        """Write the state of each disk root."""
+        by_root: dict[str, list[settling.VDisk]] = collections.defaultdict(
+            list
+        )
+        for destination in self._destinations.values():
+            backend = destination.operations.backend
+            held = {disk.uuid for disk in backend.disks()}
+            by_root[backend.disk_root] += [
+                vdisk
+                for vdisk in list(self._states.values())
+                if vdisk.disk in held
+            ]
+        for root, vdisks in by_root.items():
+            unique = {vdisk.volume: vdisk for vdisk in vdisks}
+            settling.write(
+                root,
+                settling.Settling(
+                    time.time(),
+                    tuple(unique[one] for one in sorted(unique)),
+                ),
+            )

@@ -1,0 +1,272 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+import argparse
+import contextlib
+import io
+import itertools
+import os
+import threading
+import types
+from unittest import mock
+
+import fixtures
+import testtools
+
+from cinder_vdisk_mapper.cmd import settle
+from cinder_vdisk_mapper.server_moves import record
+from cinder_vdisk_mapper.server_moves import settle_move
+from cinder_vdisk_mapper.server_moves import settler
+from cinder_vdisk_mapper.server_moves import store
+from nova_diskplacer import exception
+from nova_diskplacer.disks import remote
+from nova_diskplacer.disks import settling
+from tests.fakes import disks as fake_disks
+from tests.unit.cinder_vdisk_mapper import fakes
+
+HERE, THERE = 'here@vdisk', 'there@vdisk'
+A = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
+B = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d12'
+
+
+class Pool:
+    """Begins what it is given when it is asked."""
+
+    def __init__(self):
+        self.begun = []
+
+    def submit(self, function, *arguments):
+        future = settler.concurrent.futures.Future()
+        self.begun.append((future, lambda: function(*arguments)))
+        return future
+
+    def run(self):
+        for future, work in self.begun:
+            future.set_result(work())
+        self.begun.clear()
+
+
+class SettlerTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        disks = {uuid: fake_disks.make_disk(uuid) for uuid in (A, B)}
+        self.backend = fakes.Backend(*disks.values())
+        self.backend.disk_root = self.useFixture(fixtures.TempDir()).path
+        self.backend.remote_device = lambda name: None
+        self.moves, self.holders = {}, {}
+        self.clock = itertools.count(0.0, 100.0)
+        for target, name, value in (
+            (store, 'moving_volumes', lambda: sorted(self.moves)),
+            (store, 'read', self.read),
+            (store, 'fresh', self.fresh),
+            (settle_move, 'settle', self.settle),
+            (
+                settler,
+                'time',
+                types.SimpleNamespace(
+                    monotonic=lambda: next(self.clock), time=lambda: 5.0
+                ),
+            ),
+        ):
+            self.useFixture(fixtures.MockPatchObject(target, name, value))
+        self.pool = Pool()
+        self.outcomes = {}
+        self.settled = []
+        self.settler = self.make(settler.Limits(parallel=2))
+
+    def make(self, limits):
+        destination = mock.Mock()
+        destination.operations.backend = self.backend
+        return settler.Settler(
+            {HERE: destination}, 'uri', limits, threading.Event()
+        )
+
+    def read(self, volume_id):
+        if isinstance(self.moves[volume_id], Exception):
+            raise self.moves[volume_id]
+        return self.moves[volume_id]
+
+    def fresh(self, volume_id):
+        return types.SimpleNamespace(
+            id=volume_id, name_id=volume_id, host=self.holders[volume_id]
+        )
+
+    def settle(self, move):
+        self.settled.append((move.volume_id, move.disk, move.guests.rate))
+        outcome = self.outcomes.get(move.volume_id)
+        if callable(outcome):
+            outcome = outcome(move)
+        if outcome:
+            raise outcome
+
+    def add(self, volume_id, *disks, phase=record.LEFT, to=HERE, holder=THERE):
+        self.moves[volume_id] = record.Record(THERE, to, 's', phase)
+        self.holders[volume_id] = f'{holder}#pool'
+        for disk in disks:
+            self.backend.create(disk, f'volume-{volume_id}', '1', 's', 1)
+
+    def look(self):
+        self.settler.look(self.pool)
+        self.pool.run()
+        return [volume for volume, *_ in self.settled]
+
+    def states(self):
+        vdisks = settling.read(self.backend.disk_root).vdisks
+        return {vdisk.volume: vdisk for vdisk in vdisks}
+
+    def test_what_is_due(self):
+        self.add('left', A)
+        self.add('elsewhere', A, to='third@vdisk')
+        self.add('attaching', B, phase=record.ATTACHING)
+        self.add('aborting', B, phase=record.ABORTING)
+        self.assertEqual(['left'], self.look())
+        self.settled.clear()
+        self.moves.clear()
+        self.add('releasing', B, phase=record.RELEASING, holder=HERE)
+        self.assertEqual(['releasing'], self.look())
+
+    def test_one_for_each_disk_and_so_many_in_all(self):
+        for volume_id, disk in (('1', A), ('2', A), ('3', B)):
+            self.add(volume_id, disk)
+        self.assertEqual(['1', '3'], self.look())
+        self.settled.clear()
+        self.settler = self.make(settler.Limits(parallel=1))
+        self.assertEqual(['1'], self.look())
+
+    def test_a_vdisk_whose_disk_is_not_known(self):
+        self.add('1', A, B)
+        self.add('2')
+        self.look()
+        self.assertEqual([], self.look())
+        self.assertEqual(2, self.log.output.count('does not follow'))
+        # the decision tells
+        self.backend.linked['volume-1'] = B
+        self.assertEqual(['1'], self.look())
+        self.assertEqual(B, self.settled[0][1])
+
+    def test_outcomes(self):
+        for outcome, state, text in (
+            (settle_move.Waits('its server'), settling.WAITING, ''),
+            (remote.Away('gone'), settling.AWAY, 'gone'),
+            (exception.DiskError('bad'), settling.FAILED, 'bad'),
+            (ValueError('odd'), settling.FAILED, 'ValueError: odd'),
+        ):
+            self.add('1', A)
+            self.outcomes['1'] = outcome
+            self.look()
+            self.look()
+            found = self.states()['1']
+            self.assertEqual(state, found.state)
+            self.assertIn(text, found.reason)
+            self.assertIn(text, self.log.output)
+            self.assertEqual('there', found.source)
+            self.moves.clear()
+            self.look()
+            self.assertEqual({}, self.states())
+
+    def test_it_is_said_once_and_tried_again_later(self):
+        self.add('1', A)
+        self.outcomes['1'] = exception.DiskError('bad')
+        self.clock = itertools.count(0.0, 5.0)
+        for _ in range(12):
+            self.look()
+        self.assertTrue(2 <= len(self.settled) <= 4, self.settled)
+        self.assertEqual(1, self.log.output.count('bad'))
+
+    def test_progress(self):
+        self.add('1', A)
+
+        def copy(move):
+            for done in (10, 20):
+                move.report(done, 50)
+            self.settler._write()
+            found = self.states()['1']
+            self.assertEqual(
+                (settling.COPYING, 10, 20, 50),
+                (found.state, found.first, found.done, found.total),
+            )
+            # again, from its start
+            move.report(0, 50)
+            self.settler._write()
+            self.assertEqual(0, self.states()['1'].first)
+
+        self.outcomes['1'] = copy
+        self.look()
+        self.assertEqual('', self.log.output)
+
+    def test_the_source_is_away_while_qemu_copies(self):
+        self.add('1', A)
+        self.settler.look(self.pool)
+        self.settler._progress('1', 10, 50)
+        with (
+            mock.patch.object(remote, 'check_there', side_effect=remote.Away),
+            mock.patch.object(
+                settler.links, 'remote_device', return_value='/dev/x'
+            ),
+        ):
+            self.settler.look(self.pool)
+            self.assertEqual(settling.AWAY, self.states()['1'].state)
+            self.settler.look(self.pool)
+        self.assertEqual(1, self.log.output.count('waits'))
+        self.settler.look(self.pool)
+        self.assertEqual(settling.COPYING, self.states()['1'].state)
+
+    def test_a_record_that_cannot_be_read(self):
+        self.add('1', A)
+        self.add('2', B)
+        self.moves['1'] = exception.DiskError('odd')
+        self.assertEqual(['2'], self.look())
+        self.assertIn('odd', self.log.output)
+
+    def test_limits(self):
+        for rate, share, mbps, limit in (
+            (0, 100, 0, 0),
+            (7, 50, 0, 7),
+            (0, 50, 200, 95),
+            (7, 50, 200, 7),
+            (200, 50, 200, 95),
+            (0, 1, 20, 1),
+        ):
+            limits = settler.Limits(rate, share)
+            self.assertEqual(limit, limits.rate_of(mbps))
+
+
+class CommandTestCase(testtools.TestCase):
+    def parse(self, *arguments):
+        parser = argparse.ArgumentParser()
+        settle.register(parser.add_subparsers())
+        return parser.parse_args(['settle', *arguments])
+
+    def test_options(self):
+        args = self.parse('--rate', '80', '--share', '30', '--parallel', '2')
+        self.assertEqual((80, 30, 2), (args.rate, args.share, args.parallel))
+        for bad in (
+            ('--rate', '0'),
+            ('--rate', 'x'),
+            ('--share', '101'),
+            ('--share', '0'),
+            ('--parallel', '-1'),
+        ):
+            with contextlib.redirect_stderr(io.StringIO()):
+                self.assertRaises(SystemExit, self.parse, *bad)
+
+    def test_needs_root(self):
+        with mock.patch.object(os, 'geteuid', return_value=1):
+            error = self.assertRaises(
+                exception.DiskPlacerError,
+                settle._settle,
+                None,
+                self.parse(),
+            )
+        self.assertIn('needs root', str(error))

@@ -1,0 +1,71 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+import os
+
+import fixtures
+import testtools
+
+from nova_diskplacer.disks import settling
+
+
+def vdisk(**fields):
+    made = {
+        'volume': '1',
+        'name': 'volume-1',
+        'server': 's',
+        'source': 'host1',
+        'disk': 'd',
+        'state': settling.COPYING,
+        'moved': 100.0,
+        **fields,
+    }
+    return settling.VDisk(**made)
+
+
+class SettlingTestCase(testtools.TestCase):
+    def test_file(self):
+        root = self.useFixture(fixtures.TempDir()).path
+        self.assertIsNone(settling.read(root))
+        state = settling.Settling(1.0, (vdisk(), vdisk(volume='2')))
+        settling.write(root, state)
+        self.assertEqual(state, settling.read(root))
+        place = os.path.join(root, settling.FILE)
+        self.assertEqual(0o644, os.stat(place).st_mode & 0o777)
+        with open(place, 'w') as stream:
+            stream.write('{"time": 1, "vdisks": [{}]}')
+        self.assertIsNone(settling.read(root))
+
+    def test_words(self):
+        for fields, words in (
+            ({}, 'moving 0 % from host1'),
+            (
+                {'began': 110.0, 'done': 37, 'total': 100},
+                'moving 37 % from host1',
+            ),
+            (
+                {'began': 80.0, 'first': 10, 'done': 37, 'total': 100},
+                'moving 37 % from host1, 1 min 10 s left',
+            ),
+            (
+                {'state': settling.AWAY, 'reason': 'no answer'},
+                'moving 0 % from host1, away: no answer',
+            ),
+            ({'state': settling.WAITING}, 'moving 0 % from host1, waiting'),
+        ):
+            self.assertEqual(words, settling.describe(vdisk(**fields), 110.0))
+
+    def test_stalled(self):
+        self.assertEqual(10.0, vdisk().stalled(110.0))
+        self.assertEqual(0.0, vdisk().stalled(90.0))
+        self.assertEqual(0.0, vdisk(state=settling.WAITING).stalled(110.0))
