@@ -83,6 +83,13 @@ class Backend(fakes.Backend):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.device_path(disk, name))
 
+    def copy_remote(self, disk, name, start):
+        with (
+            open(links.remote_device(self.disk_root, name), 'rb') as source,
+            open(self.device_path(disk, name), 'r+b') as copy,
+        ):
+            copy.write(source.read(1 << 20))
+
     def condemn(self, disk, name):
         if self.in_use(disk, name):
             raise backend_base.exception.DiskError(f'{name} is in use')
@@ -112,6 +119,13 @@ class Network(fixtures.Fixture):
                 'cinder.volume.volume_utils.brick_get_connector',
                 lambda *args, **kwargs: self,
             ),
+            # they read sysfs, which has no files
+            ('nova_diskplacer.disks.remote.size_bytes', os.path.getsize),
+            (
+                'nova_diskplacer.disks.remote.writes',
+                lambda path: str(os.stat(path).st_mtime_ns),
+            ),
+            ('nova_diskplacer.disks.remote.in_use', lambda path: False),
         ):
             self.useFixture(fixtures.MonkeyPatch(name, value))
 

@@ -27,6 +27,7 @@ from oslo_log import _options as log_options
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote
+from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 from tests.functional.cinder import moves_base
@@ -549,7 +550,7 @@ class KilledTestCase(MoveTestCase):
 
 
 class SettledTestCase(MoveTestCase):
-    """The copy is made as the mover of the destination makes it."""
+    """The data follows a server that is shut off."""
 
     def setUp(self):
         super().setUp()
@@ -562,15 +563,21 @@ class SettledTestCase(MoveTestCase):
         return self.driver(1)._connections.moves.destination
 
     def settle(self):
-        """Copy, make the copy the volume, and finish."""
-        target = self.there.backend.device_path(self.target, self.name)
-        with open(target, 'r+b') as stream:
-            stream.write(self.content(self.link_there))
-        found = store.advance(
-            self.volume_['id'], store.read(self.volume_['id']), record.DECIDING
+        """Do as the mover of the destination does."""
+        guests = mock.Mock(rate=0)
+        guests.find.return_value = None
+        settle_move.settle(
+            settle_move.SettleMove(
+                self.destination,
+                guests,
+                self.volume_['id'],
+                self.name,
+                self.server_id,
+                self.target,
+                report=lambda done, total: None,
+                stopped=lambda: False,
+            )
         )
-        self.there.backend.link(self.target, self.name)
-        self.destination.go_on(self.row, found)
 
     def assertSettled(self):
         self.assertIsNone(self.phase)
@@ -620,34 +627,46 @@ class SettledTestCase(MoveTestCase):
         self.settle()
         self.assertSettled()
 
-    def kill_then(self, index, target, name, done):
-        with (
-            self.killed(index, target, name, done),
-            contextlib.suppress(Killed),
+    def test_killed_when_it_is_decided(self):
+        """The mover goes on; cinder-volume starts meanwhile."""
+        for target, name, done in (
+            (lambda: self.there.backend, 'link', True),
+            (lambda: self.destination, 'save', False),
+            (lambda: self.destination, 'save', True),
+            (lambda: remote, 'log_out', False),
+            (lambda: remote, 'log_out', True),
         ):
-            self.settle()
-        self.restart_host(index)
-        # a kill may have come before Placement was told
-        self.here.publish()
+            with self.killed(1, target(), name, done):
+                self.assertRaises(Killed, self.settle)
+            self.assertEqual(b'two', self.content(self.link_there))
+            if name == 'link':
+                self.restart_host(0)
+                self.restart_host(1)
+        # the last of them has left nothing to settle
+        self.restart_host(1)
         self.assertSettled()
 
-    def test_killed_when_its_link_leads_to_the_copy(self):
-        self.kill_then(1, self.there.backend, 'link', True)
-
-    def test_killed_when_it_is_saved(self):
-        self.kill_then(1, self.destination, 'save', True)
-
-    def test_killed_when_it_has_logged_out(self):
-        self.kill_then(1, remote, 'log_out', True)
-
     def test_killed_when_all_is_released(self):
-        self.kill_then(1, store, 'forget', False)
+        with self.killed(1, store, 'forget', False):
+            self.assertRaises(Killed, self.settle)
+        self.restart_host(1)
+        self.assertSettled()
 
-    def test_source_killed_before_it_is_deleted(self):
-        self.kill_then(0, self.here.backend, 'delete', False)
-
-    def test_source_killed_when_it_is_deleted(self):
-        self.kill_then(0, self.here.backend, 'delete', True)
+    def test_source_killed(self):
+        exporter = self.driver(0)._connections.exporter
+        for target, name, done in (
+            (exporter, 'stop', False),
+            (self.here.backend, 'delete', False),
+            (self.here.backend, 'delete', True),
+        ):
+            with self.killed(0, target, name, done):
+                self.settle()
+            self.assertEqual(record.RELEASING, self.phase)
+            self.assertEqual(b'two', self.content(self.link_there))
+        self.restart_host(0)
+        # the last kill came before Placement was told
+        self.here.publish()
+        self.assertSettled()
 
     def test_source_is_away(self):
         """A server is detached there, and a volume not deleted, meanwhile."""
