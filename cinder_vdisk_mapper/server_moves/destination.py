@@ -102,7 +102,7 @@ class Destination:
                 'vdisk': {
                     'disk': ','.join(disks),
                     'host': self.backend_host.partition('@')[0],
-                    constants.MOVING_FROM: found.source.partition('@')[0],
+                    constants.MOVING_FROM: found.source_host,
                 },
             },
         }
@@ -146,6 +146,23 @@ class Destination:
         elif act is Act.FINISH and found.phase != record.RELEASING:
             store.advance(volume.id, found, record.RELEASING)
         return act
+
+    def leave(self, volume: Volume, found: Record) -> bool:
+        """Have the source note that its attachment is gone for good.
+
+        That of a cold migration goes before the move is recorded; its server
+        may be taken back until Nova has confirmed the migration.
+
+        :returns: whether the source is left; it may not answer, or be attached
+            again.
+        :raises DiskPlacerError: the database does not answer.
+        """
+        if found.phase == record.ATTACHED and store.connectors(
+            volume.id
+        ).keys() == {found.host}:
+            other_host.go_on(volume, found.source, found.source_host)
+            found = store.read(volume.id) or found
+        return found.phase == record.LEFT
 
     @errors.cinder_errors()
     def save(self, volume: Volume, disk: str) -> None:
@@ -197,9 +214,7 @@ class Destination:
             return
         if naming.is_exported(volume):
             # without a lock: the source may ask at the same time
-            other_host.go_on(
-                volume, current.source, current.source.partition('@')[0]
-            )
+            other_host.go_on(volume, current.source, current.source_host)
             volume = store.fresh(volume.id)
         if not naming.is_exported(volume) and store.read(volume.id) == current:
             store.forget(volume.id, current)

@@ -81,6 +81,11 @@ class Record:
     phase: str
 
     @property
+    def source_host(self) -> str:
+        """Name of the source."""
+        return self.source.partition('@')[0]
+
+    @property
     def host(self) -> str:
         """Name of the destination."""
         return self.to.partition('@')[0]

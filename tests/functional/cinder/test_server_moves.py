@@ -407,9 +407,27 @@ class ColdMigrationTestCase(MoveTestCase):
         )
         self.assertAtRest()
 
+    def test_confirmed(self):
+        second = self.resize()
+        destination = self.driver(1)._connections.moves.destination
+        # the source does not answer
+        with mock.patch.object(other_host, 'go_on', return_value=False):
+            self.assertFalse(
+                destination.leave(self.row, store.read(self.volume_['id']))
+            )
+        self.assertEqual(record.ATTACHED, self.phase)
+        self.is_on('host2')
+        self.placement._call('delete', f'/allocations/{self.migration}')
+        for _ in range(2):
+            found = store.read(self.volume_['id'])
+            self.assertTrue(destination.leave(self.row, found))
+        self.assertEqual(1, self.here.reserved()[self.source])
+        self.assertAttachedThere()
+        self.delete_attachment(second)
+        self.assertAtRest()
+
     def test_nobody_there_takes_it(self):
         """The destination has no room, and Nova goes back."""
-        self.there.fill = None
         self.claim_there()
         self.is_on('host2', 'resize_finish')
         empty = self.reserve(self.volume_, self.server_id)
