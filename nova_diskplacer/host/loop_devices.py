@@ -120,7 +120,8 @@ def bind(file: int) -> str:
     """Make a loop device for a file that is open for writing.
 
     :returns: its node.
-    :raises OSError: EOPNOTSUPP if its filesystem does no direct I/O.
+    :raises OSError: EOPNOTSUPP if its filesystem does no direct I/O, ENODEV
+        if there are no loop devices here.
     """
     for _ in range(_ATTEMPTS):
         number = _add()
@@ -129,6 +130,9 @@ def bind(file: int) -> str:
             with _opened(node) as device:
                 if _configure(device, file):
                     return node
+        except FileNotFoundError:
+            remove(node)
+            raise _missing(node) from None
         except OSError:
             remove(node)
             raise
@@ -245,8 +249,19 @@ def _configure(device: int, file: int) -> bool:
 
 
 def _control(request: int, number: int) -> int:
-    with files.opened(CONTROL, os.O_RDWR) as control:
-        return fcntl.ioctl(control, request, number)
+    try:
+        with files.opened(CONTROL, os.O_RDWR) as control:
+            return fcntl.ioctl(control, request, number)
+    except FileNotFoundError:
+        raise _missing(CONTROL) from None
+
+
+def _missing(path: str) -> OSError:
+    return OSError(
+        errno.ENODEV,
+        f'{path} is missing: the kernel needs the module loop, and a '
+        "container the host's /dev",
+    )
 
 
 @contextlib.contextmanager

@@ -333,6 +333,21 @@ class DeviceTestCase(base.VDiskTestCase):
             )
         self.assertEqual([], [wrong for wrong in results if wrong])
 
+    def test_no_loop_devices(self):
+        """What the operator has to do is said."""
+        for target, value in (
+            ('CONTROL', '/dev/none'),
+            ('_add', lambda: 1 << 30),
+        ):
+            with mock.patch.object(loop_devices, target, value):
+                error = self.assertRaises(
+                    exception.DiskError,
+                    vdisks.attach_device,
+                    self.disk,
+                    NAME,
+                )
+            self.assertIn('is missing: the kernel needs', str(error))
+
     def test_no_direct_io(self):
         """A loop device on a file in memory would be no disk."""
         directory = self.useFixture(fixtures.TempDir('/dev/shm')).path
