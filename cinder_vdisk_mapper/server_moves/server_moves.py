@@ -139,7 +139,13 @@ class ServerMoves:
             return self.source.connect(volume, connector)
         if role is _Role.DESTINATION:
             return self.destination.connect(volume)
+        if role is not _Role.ARRIVED and self._is_meant(volume):
+            raise checks.refused(volume, 'its move was aborted')
         return None
+
+    def _is_meant(self, volume: Volume) -> bool:
+        """Return whether a message says that this backend has a volume."""
+        return store.holder(volume) == self.backend_host
 
     def terminate_connection(
         self, volume: Volume, connector: Connector | None

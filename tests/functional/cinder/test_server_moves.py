@@ -24,6 +24,7 @@ from cinder import objects
 from cinder.tests.functional.api import client
 from oslo_log import _options as log_options
 
+from cinder_vdisk_mapper.cinder_api import releases
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote
@@ -719,3 +720,124 @@ class SettledTestCase(MoveTestCase):
         self.assertRaises(exception.DiskError, source.release, self.row, found)
         self.settle()
         self.assertSettled()
+
+
+class OrderTestCase(MoveTestCase):
+    """Calls that are repeated, late, or of two who work at once."""
+
+    @property
+    def moves(self):
+        return [self.driver(index)._connections.moves for index in (0, 1)]
+
+    def test_repeated(self):
+        """Cinder's API may have given up on the first call."""
+        second = self.begin_live()
+        secret = self.row.provider_auth
+        third = self.attach_too('host2')
+        self.assertEqual(record.ATTACHED, self.phase)
+        self.assertEqual(secret, self.row.provider_auth)
+        self.assertAttachedThere()
+        # one of both goes; the volume is the source's
+        for attachment in (second, third):
+            self.delete_attachment(attachment)
+        self.assertAtRest()
+
+    def test_a_late_answer(self):
+        """The destination is asked to attach what was aborted meanwhile."""
+        self.claim_there()
+        self.is_on('host1', 'migrating')
+        connector = self.connector('host2')
+        asked = []
+
+        def later(volume, to, connector):
+            asked.append((other_host._at(volume, to), connector))
+            raise exception.DiskPlacerError('no answer')
+
+        with mock.patch.object(other_host, 'connect', later):
+            self.assertRaises(
+                client.OpenStackApiException, self.attach_too, 'host2'
+            )
+        (second,) = set(self.attachments()) - {self.first}
+        ((volume, connector),) = asked
+        for call in ('create_export', 'initialize_connection'):
+            arguments = [volume, connector]
+            if call == 'create_export':
+                arguments.insert(0, self.context)
+            self.assertRaises(
+                cinder_exc.VolumeDriverException,
+                getattr(self.driver(1), call),
+                *arguments,
+            )
+        self.delete_attachment(second)
+        self.assertAtRest()
+
+    def test_two_change_a_record(self):
+        self.migrate()
+        found = store.read(self.volume_['id'])
+        store.advance(self.volume_['id'], found, record.DECIDING)
+        for change in (
+            lambda: store.advance(self.volume_['id'], found, record.ABORTING),
+            lambda: store.forget(self.volume_['id'], found),
+            lambda: store.begin(self.volume_['id'], found),
+        ):
+            self.assertRaises(store.Changed, change)
+        self.assertEqual(record.DECIDING, self.phase)
+        self.assertEqual([self.volume_['id']], store.moving_volumes())
+
+    def test_detached_while_it_is_decided(self):
+        """Only the destination knows who has the volume."""
+        second = self.migrate()
+        found = store.advance(
+            self.volume_['id'],
+            store.read(self.volume_['id']),
+            record.DECIDING,
+        )
+        self.delete_attachment(second)
+        self.assertEqual(record.DECIDING, self.phase)
+        self.assertEqual(1, len(self.network.targets))
+        # it has not decided: the next attachment is at the source
+        self.is_on('host1')
+        self.first = self.reserve(self.volume_, self.server_id)
+        self.connect(self.first)
+        self.assertAtRest()
+        self.assertRaises(
+            store.Changed, store.forget, self.volume_['id'], found
+        )
+
+    def test_a_bad_record(self):
+        """Nobody guesses, and the start of others is not in its way."""
+        second = self.begin_live()
+        self.set_metadata(record.PHASE, 'moving')
+        self.assertRaises(exception.DiskPlacerError, lambda: self.phase)
+        with contextlib.suppress(client.OpenStackApiException):
+            self.delete_attachment(second)
+        for index in (0, 1):
+            self.restart_host(index)
+            self.assertTrue(self.driver(index).initialized)
+        self.assertIn("vdisk_move_phase='moving'", self.log.output)
+        self.assertEqual(1, len(self.network.targets))
+        self.set_metadata(record.PHASE, record.ATTACHED)
+        if second in self.attachments():
+            self.delete_attachment(second)
+        self.restart_host(0)
+        self.assertAtRest()
+
+    def set_metadata(self, key, value):
+        releases.db_api.volume_admin_metadata_update(
+            self.context, self.volume_['id'], {key: value}, False
+        )
+
+    def test_the_volume_is_deleted_meanwhile(self):
+        """What the destination has left, its start removes."""
+        second = self.begin_live()
+        with mock.patch.object(other_host, 'go_on', return_value=False):
+            self.delete_attachment(second)
+            self.delete_attachment(self.first)
+            self.delete(self.volume_)
+        self.assertEqual([self.name], self.there.backend.remotes())
+        self.restart_host(1)
+        self.assertEqual([], self.there.backend.remotes())
+        self.assertEqual(set(), self.network.sessions)
+        self.assertEqual({}, self.held(self.there))
+        self.assertEqual({}, self.held(self.here))
+        self.assertEqual({}, self.network.targets)
