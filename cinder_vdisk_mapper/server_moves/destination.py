@@ -147,23 +147,6 @@ class Destination:
             store.advance(volume.id, found, record.RELEASING)
         return act
 
-    def leave(self, volume: Volume, found: Record) -> bool:
-        """Have the source note that its attachment is gone for good.
-
-        That of a cold migration goes before the move is recorded; its server
-        may be taken back until Nova has confirmed the migration.
-
-        :returns: whether the source is left; it may not answer, or be attached
-            again.
-        :raises DiskPlacerError: the database does not answer.
-        """
-        if found.phase == record.ATTACHED and store.connectors(
-            volume.id
-        ).keys() == {found.host}:
-            other_host.go_on(volume, found.source, found.source_host)
-            found = store.read(volume.id) or found
-        return found.phase == record.LEFT
-
     @errors.cinder_errors()
     def save(self, volume: Volume, disk: str) -> None:
         """Save that the destination has the volume, in one step.

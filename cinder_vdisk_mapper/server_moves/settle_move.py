@@ -125,7 +125,7 @@ class SettleMove(vdisk_steps.VDiskSteps):
         self._check_volume()
         self._check_server(found)
         volume = store.fresh(self.volume_id)
-        other_host.go_on(volume, found.source, found.source.partition('@')[0])
+        other_host.go_on(volume, found.source, found.source_host)
         if self._phase() != record.LEFT:
             raise Waits(f'{found.source} does not answer')
 

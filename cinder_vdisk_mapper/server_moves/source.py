@@ -330,6 +330,11 @@ class Source:
             raise checks.refused(volume, reason)
         _, to = handover.find_target(context, volume, connector['host'])
         with locks.hold(f'volume-{volume.id}'):
+            # the drain of a disk would change the link after the export
+            if self._backend.recorded_move(request.name):
+                raise checks.refused(
+                    volume, 'it is being moved to another disk'
+                )
             store.begin(
                 volume.id,
                 Record(

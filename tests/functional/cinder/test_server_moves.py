@@ -31,6 +31,7 @@ from cinder_vdisk_mapper.server_moves import remote
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
+from nova_diskplacer.disks import move_records
 from tests.functional.cinder import moves_base
 
 HERE, THERE = 'host1@vdisk#vdisk', 'host2@vdisk#vdisk'
@@ -170,6 +171,27 @@ class MoveTestCase(moves_base.ServerMovesTestCase):
         """Start the cinder-volume of a host that was killed."""
         self.volume[index].stop()
         self.volume[index] = self.restart(('host1', 'host2')[index])
+
+    @property
+    def destination(self):
+        return self.driver(1)._connections.moves.destination
+
+    def settle(self):
+        """Do as the mover of the destination does."""
+        guests = mock.Mock(rate=0)
+        guests.find.return_value = None
+        settle_move.settle(
+            settle_move.SettleMove(
+                self.destination,
+                guests,
+                self.volume_['id'],
+                self.name,
+                self.server_id,
+                self.target,
+                report=lambda done, total: None,
+                stopped=lambda: False,
+            )
+        )
 
     @contextlib.contextmanager
     def killed(self, index, target, name, done):
@@ -358,6 +380,17 @@ class RefusalTestCase(MoveTestCase):
         self.refuse('has no iSCSI initiator', initiator='')
         self.assertTold()
 
+    def test_a_drain(self):
+        move_records.write(
+            self.here.root,
+            self.name,
+            move_records.Record(self.source, max(self.here.disks())),
+        )
+        self.claim_there()
+        self.is_on('host1', 'migrating')
+        self.refuse('it is being moved to another disk')
+        self.assertTold()
+
     def test_a_snapshot(self):
         objects.Snapshot(
             self.context,
@@ -409,23 +442,32 @@ class ColdMigrationTestCase(MoveTestCase):
         self.assertAtRest()
 
     def test_confirmed(self):
-        second = self.resize()
-        destination = self.driver(1)._connections.moves.destination
+        """The source is left only when Nova takes nothing back any more."""
+        self.resize()
+        self.is_on('host2')
+        server = self.nova.servers[self.server_id]
+        server['status'] = 'VERIFY_RESIZE'
+        self.assertRaises(settle_move.Waits, self.settle)
+        self.assertEqual(record.ATTACHED, self.phase)
+        server['status'] = 'ACTIVE'
+        self.placement._call('delete', f'/allocations/{self.migration}')
         # the source does not answer
         with mock.patch.object(other_host, 'go_on', return_value=False):
-            self.assertFalse(
-                destination.leave(self.row, store.read(self.volume_['id']))
-            )
+            self.assertRaises(settle_move.Waits, self.settle)
         self.assertEqual(record.ATTACHED, self.phase)
-        self.is_on('host2')
-        self.placement._call('delete', f'/allocations/{self.migration}')
-        for _ in range(2):
-            found = store.read(self.volume_['id'])
-            self.assertTrue(destination.leave(self.row, found))
+        with (
+            self.killed(1, self.there.backend, 'copy_remote', False),
+            contextlib.suppress(Killed),
+        ):
+            self.settle()
+        self.assertEqual(record.LEFT, self.phase)
         self.assertEqual(1, self.here.reserved()[self.source])
         self.assertAttachedThere()
-        self.delete_attachment(second)
-        self.assertAtRest()
+        self.settle()
+        self.assertIsNone(self.phase)
+        self.assertEqual(THERE, self.row.host)
+        self.assertEqual(b'one', self.content(self.link_there))
+        self.assertEqual({}, self.held(self.here))
 
     def test_nobody_there_takes_it(self):
         """The destination has no room, and Nova goes back."""
@@ -576,27 +618,6 @@ class SettledTestCase(MoveTestCase):
         self.second = self.migrate()
         with open(self.link_there, 'r+b') as stream:
             stream.write(b'two')
-
-    @property
-    def destination(self):
-        return self.driver(1)._connections.moves.destination
-
-    def settle(self):
-        """Do as the mover of the destination does."""
-        guests = mock.Mock(rate=0)
-        guests.find.return_value = None
-        settle_move.settle(
-            settle_move.SettleMove(
-                self.destination,
-                guests,
-                self.volume_['id'],
-                self.name,
-                self.server_id,
-                self.target,
-                report=lambda done, total: None,
-                stopped=lambda: False,
-            )
-        )
 
     def assertSettled(self):
         self.assertIsNone(self.phase)
