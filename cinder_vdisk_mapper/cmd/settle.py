@@ -19,6 +19,8 @@ import argparse
 import os
 import signal
 import threading
+import time
+from collections.abc import Iterable
 from typing import Any
 
 from oslo_config import cfg
@@ -26,6 +28,7 @@ from oslo_config import cfg
 from cinder_vdisk_mapper.cmd import cinder_conf
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
+from nova_diskplacer.disks import settling
 
 
 def register(commands: Any) -> None:
@@ -68,6 +71,11 @@ def register(commands: Any) -> None:
         metavar='URI',
         help='URI of libvirt (default: %(default)s)',
     )
+    command.add_argument(
+        '--status',
+        action='store_true',
+        help='show what is to be copied, and how far that is, and end',
+    )
     cinder_conf.add_option(command)
     command.set_defaults(handler=_settle, configure=cinder_conf.configure)
 
@@ -88,12 +96,30 @@ def _percent(text: str) -> int:
     return int(text)
 
 
+def _report(disk_roots: Iterable[str]) -> str:
+    """Return what is to be copied to the disks below some roots, in words."""
+    now = time.time()
+    return (
+        '\n'.join(
+            f'{vdisk.name}: {settling.describe(vdisk, now)}'
+            for root in sorted(disk_roots)
+            for vdisk in settling.of_host(root, now)
+        )
+        or 'All data of the servers is on this host.'
+    )
+
+
 def _settle(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    from cinder_vdisk_mapper.cinder_api import backend_sections
     from cinder_vdisk_mapper.server_moves import settler
     from cinder_vdisk_mapper.server_moves import settler_setup
 
     if os.geteuid() != 0:
         raise exception.DiskPlacerError('settling moves of servers needs root')
+    if args.status:
+        sections = backend_sections.read(cfg.CONF).values()
+        print(_report({options.vdisk_disk_root for options in sections}))
+        return exit_status.OK
     settler_setup.prepare(cfg.CONF)
     stopped = threading.Event()
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -148,6 +148,7 @@ class Settler:
             if volume_id in self._states
         }
         for volume_id, (destination, vdisk) in found.items():
+            self._keep_waiting(destination, vdisk.name)
             if volume_id in self._running:
                 self._look_at_source(destination, volume_id)
                 continue
@@ -214,6 +215,18 @@ class Settler:
             return disks[0]
         self._log.log(name, '%s does not follow its server: %s', name, reason)
         return ''
+
+    def _keep_waiting(self, destination: Destination, name: str) -> None:
+        """Have a server see no error while the other host is away."""
+        root = destination.operations.backend.disk_root
+        try:
+            if device := links.remote_device(root, name):
+                remote.keep_waiting(device)
+        except exception.DiskPlacerError as error:
+            self._log.log(
+                (name, 'session'), '%s may see errors of its disk when the '
+                'other host is away: %s', name, error,
+            )  # fmt: skip
 
     def _settle(self, destination: Destination, vdisk: settling.VDisk) -> None:
         """Make one attempt; it raises no error."""

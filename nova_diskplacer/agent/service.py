@@ -12,6 +12,7 @@
 
 """The agent: checks the disks, updates Placement and sends reports."""
 
+import contextlib
 import dataclasses
 import os
 import threading
@@ -34,6 +35,7 @@ from nova_diskplacer.agent import reporter
 from nova_diskplacer.agent import server_tasks
 from nova_diskplacer.disks import bind_failures
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import settling
 from nova_diskplacer.host import retry_logger
 from nova_diskplacer.monitor import host_status as status
 from nova_diskplacer.placement import client as placement_client
@@ -245,7 +247,16 @@ class Agent:
             placement_errors=self._placement_log.failures,
             report_errors=self._sender.sending.failures,
             bind_failures=bind_failures.read(self._conf.diskplacer.disk_root),
+            settling=self._settling(),
         )
+
+    def _settling(self) -> tuple[settling.VDisk, ...]:
+        """Return the vdisks of servers that have moved here before them."""
+        with contextlib.suppress(exception.DiskError):
+            root = self._conf.diskplacer.disk_root
+            return settling.of_host(root, time.time())
+        # the check of the disks logs what is wrong
+        return ()
 
     def _free_gb(self) -> dict[str, int]:
         """Return the GiB that no claim and no vdisk takes, by disk."""

@@ -162,6 +162,18 @@ def remote_device(disk_root: str, name: str) -> str | None:
     return None
 
 
+def remote_since(disk_root: str, name: str) -> float:
+    """Return when a remote vdisk was linked, in seconds since the epoch.
+
+    :returns: 0 if it is not.
+    :raises DiskError: the link cannot be read.
+    """
+    place = _remote_path(disk_root, name)
+    with host_files.disk_errors(place), contextlib.suppress(FileNotFoundError):
+        return os.lstat(place).st_mtime
+    return 0.0
+
+
 def device_of(portal: str, iqn: str, lun: int) -> str:
     """Return the path that udev gives to the device of an iSCSI session.
 

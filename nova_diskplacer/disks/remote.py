@@ -71,6 +71,22 @@ def check_there(device: str, sys: str = sysfs.SYS) -> None:
         )
 
 
+def keep_waiting(device: str, sys: str = sysfs.SYS) -> None:
+    """Have requests for a remote vdisk wait, however long its host is away.
+
+    iscsid's own limit, 120 s by default, ends in errors of the guest's disk.
+    """
+    with contextlib.suppress(Away):
+        # /sys/devices/platform/host3/session1/target3:0:0/3:0:0:0
+        parts = os.path.realpath(f'{_directory(device, sys)}/device')
+        for part in parts.split('/'):
+            if part.startswith('session'):
+                path = f'{sys}/class/iscsi_session/{part}/recovery_tmo'
+                with files.disk_errors(path):
+                    if sysfs.read_optional(path) not in ('', 'off', '-1'):
+                        sysfs.write(path, 'off')
+
+
 def size_bytes(device: str, sys: str = sysfs.SYS) -> int:
     """Return the size of a remote vdisk.
 

@@ -14,13 +14,15 @@
 """How far the data of servers that have moved here has followed them.
 
 What settles the data writes a file below the disk root, and the agent reads
-it: they are two processes that must not wait for each other.
+it: they are two processes that must not wait for each other. The links to the
+vdisks of other hosts tell what there is to settle where it does not run.
 """
 
 import dataclasses
 import functools
 import os
 
+from nova_diskplacer.disks import links
 from nova_diskplacer.host import json_fields
 from nova_diskplacer.host import state_file
 
@@ -31,6 +33,11 @@ FILE = 'settling.json'
 COPYING, WAITING, AWAY, FAILED = 'copying', 'waiting', 'away', 'failed'
 
 STATES = (COPYING, WAITING, AWAY, FAILED)
+
+# Seconds after which what writes nothing is taken for dead.
+_SILENT = 180.0
+
+_NOBODY = 'the service diskplacer-settle does not run on this host'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,12 +117,39 @@ def write(disk_root: str, settling: Settling) -> None:
     )
 
 
+def of_host(disk_root: str, now: float) -> tuple[VDisk, ...]:
+    """Return the vdisks whose data has not followed, settled or not.
+
+    :param now: seconds since the epoch.
+    :raises DiskError: the links cannot be read.
+    """
+    settling = read(disk_root)
+    if settling and now - settling.time < _SILENT:
+        return settling.vdisks
+    known = (
+        {vdisk.name: vdisk for vdisk in settling.vdisks} if settling else {}
+    )
+    vdisks = []
+    for name in links.remotes(disk_root):
+        vdisk = known.get(name) or VDisk(
+            name.removeprefix('volume-'),
+            name,
+            '',
+            '',
+            '',
+            FAILED,
+            links.remote_since(disk_root, name),
+        )
+        vdisks.append(dataclasses.replace(vdisk, state=FAILED, reason=_NOBODY))
+    return tuple(vdisks)
+
+
 def describe(vdisk: VDisk, now: float) -> str:
     """Return how far a vdisk is, in words.
 
     :param now: seconds since the epoch.
     """
-    text = f'moving {vdisk.percent} % from {vdisk.source}'
+    text = f'moving {vdisk.percent} % from {vdisk.source or "another host"}'
     left = vdisk.seconds_left(now)
     if left is not None:
         return f'{text}, {int(left) // 60} min {int(left) % 60} s left'

@@ -13,8 +13,10 @@
 """Metrics of a host's capacity, of its disks' health and of the agent."""
 
 import collections.abc
+import time
 
 from nova_diskplacer import constants
+from nova_diskplacer.disks import settling
 from nova_diskplacer.disks import vdisk
 from nova_diskplacer.monitor import host_status
 from nova_diskplacer.monitor import metric
@@ -42,6 +44,30 @@ def _health(state: host_status.HostStatus) -> metric.Samples:
         for health in constants.HEALTH:
             yield (state.host, disk.uuid, health), health == disk.health
 
+
+def _of_settling(
+    name: str,
+    text: str,
+    figure: collections.abc.Callable[[settling.VDisk], float | None],
+) -> metric.Metric:
+    def samples(state: host_status.HostStatus) -> metric.Samples:
+        for one in state.settling:
+            value = figure(one)
+            if value is not None:
+                yield (state.host, one.volume, one.source), value
+
+    return metric.Metric(metric.GAUGE, name, text, _SETTLING, samples)
+
+
+def _settling_states(state: host_status.HostStatus) -> metric.Samples:
+    for one in state.settling:
+        for name in settling.STATES:
+            labels = state.host, one.volume, one.source, name
+            yield labels, name == one.state
+
+
+# Labels of the vdisk of a server that has moved, and the host of its data.
+_SETTLING = (*metric.AGENT, 'vdisk', 'source')
 
 #: Every metric of a host, in the order of exposition.
 METRICS = (
@@ -84,6 +110,27 @@ METRICS = (
         'disks), disk, placement, nova or other.',
         (*metric.AGENT, 'reason'),
         _bind_failures,
+    ),
+    metric.Metric(
+        metric.GAUGE,
+        'settling_state',
+        '1 for what is done with the vdisk whose data is on another host than '
+        'its server, 0 for each other: copying, waiting, away (that host does '
+        'not answer, and the server may wait for it), failed.',
+        (*_SETTLING, 'state'),
+        _settling_states,
+    ),
+    _of_settling(
+        'settling_remaining_bytes',
+        'Bytes of the vdisk that its server has left on another host. Absent '
+        'before the copy begins.',
+        lambda one: one.total - one.done if one.total else None,
+    ),
+    _of_settling(
+        'settling_stalled_seconds',
+        'Seconds for which the data of the vdisk has come no further, 0 while '
+        'it is not to be copied.',
+        lambda one: one.stalled(time.time()),
     ),
     metric.Metric(
         metric.GAUGE,

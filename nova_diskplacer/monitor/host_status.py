@@ -15,6 +15,7 @@
 import collections.abc
 import dataclasses
 
+from nova_diskplacer.disks import settling as settling_
 from nova_diskplacer.placement import inventory
 
 
@@ -43,6 +44,7 @@ class HostStatus:
     ``disks`` are None while the disk root cannot be read. Times of the last
     success are seconds since the epoch, 0 before the first. ``bind_failures``
     are the failures of this host's Cinder driver to bind volumes, by reason.
+    ``settling`` are the vdisks of servers that have moved here before them.
     """
 
     host: str
@@ -53,6 +55,7 @@ class HostStatus:
     placement_errors: int
     report_errors: int
     bind_failures: collections.abc.Mapping[str, int]
+    settling: collections.abc.Sequence[settling_.VDisk] = ()
 
 
 #: Returns the status of the host.

@@ -29,6 +29,7 @@ NOW = 3600
 
 HOST = {'host': 'h', 'job': 'diskplacer', 'instance': 'h:9748'}
 DISK = {**HOST, 'disk': 'd'}
+SETTLING = {'vdisk': 'v', 'source': 's'}
 
 # Samples that stay as they are, and that are the time.
 STUCK = '0x60'
@@ -155,6 +156,16 @@ CASES = {
         [UP, host('bind_failures_total', '0+1x60', reason='refused')],
         {**HOST, 'reason': 'refused'},
         [UP, host('bind_failures_total', '0x55 2x5', reason='refused')],
+    ),
+    'DiskplacerSettlingAway': (
+        [UP, host('settling_state', '0x20 1x40', **SETTLING, state='away')],
+        {**HOST, **SETTLING, 'state': 'away'},
+        [UP, host('settling_state', '1x60', **SETTLING, state='copying')],
+    ),
+    'DiskplacerSettlingStalled': (
+        [UP, host('settling_stalled_seconds', TIME, **SETTLING)],
+        {**HOST, **SETTLING},
+        [UP, host('settling_stalled_seconds', '600x60', **SETTLING)],
     ),
     'DiskplacerClaimsPending': (
         [UP, disk('pending_since_timestamp_seconds', '60x60')],

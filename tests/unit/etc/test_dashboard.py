@@ -86,6 +86,7 @@ class DashboardTest(base.BaseTestCase):
                 'Servers',
                 'Weights and decisions',
                 'Elastic vdisks',
+                'Servers that have moved',
                 'Warnings',
             ],
             rows,

@@ -261,6 +261,25 @@ class CommandTestCase(testtools.TestCase):
             with contextlib.redirect_stderr(io.StringIO()):
                 self.assertRaises(SystemExit, self.parse, *bad)
 
+    def test_status(self):
+        root = self.useFixture(fixtures.TempDir()).path
+        self.assertIn('is on this host', settle._report([root]))
+        settling.write(
+            root,
+            settling.Settling(
+                settle.time.time(),
+                (
+                    settling.VDisk(
+                        '1', 'volume-1', 's', 'host1', A, settling.COPYING,
+                        0.0, first=37, done=37, total=100,
+                    ),
+                ),
+            ),
+        )  # fmt: skip
+        self.assertEqual(
+            'volume-1: moving 37 % from host1', settle._report([root])
+        )
+
     def test_needs_root(self):
         with mock.patch.object(os, 'geteuid', return_value=1):
             error = self.assertRaises(

@@ -46,6 +46,27 @@ class SettlingTestCase(testtools.TestCase):
             stream.write('{"time": 1, "vdisks": [{}]}')
         self.assertIsNone(settling.read(root))
 
+    def test_nothing_settles(self):
+        """The links tell what there is, and since when."""
+        root = self.useFixture(fixtures.TempDir()).path
+        self.assertEqual((), settling.of_host(root, 1000.0))
+        os.mkdir(os.path.join(root, 'remote'))
+        for name in ('volume-1', 'volume-2'):
+            link = os.path.join(root, 'remote', name)
+            os.symlink('/dev/x', link)
+            os.utime(link, (800, 800), follow_symlinks=False)
+        state = settling.Settling(900.0, (vdisk(done=3, total=10),))
+        settling.write(root, state)
+        self.assertEqual(state.vdisks, settling.of_host(root, 1000.0))
+        one, two = settling.of_host(root, 2000.0)
+        self.assertEqual((3, 'host1'), (one.done, one.source))
+        self.assertEqual(('2', ''), (two.volume, two.source))
+        self.assertEqual(1200.0, two.stalled(2000.0))
+        for found in (one, two):
+            self.assertEqual(settling.FAILED, found.state)
+            self.assertIn('does not run', found.reason)
+        self.assertIn('from another host', settling.describe(two, 2000.0))
+
     def test_words(self):
         for fields, words in (
             ({}, 'moving 0 % from host1'),

@@ -19,6 +19,7 @@ import numpy
 
 from nova_diskplacer.agent import build_io_status
 from nova_diskplacer.agent import spindown
+from nova_diskplacer.disks import settling
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import manager
@@ -246,6 +247,19 @@ def host_status_provider(**fields):
             'placement_errors': 2,
             'report_errors': 3,
             'bind_failures': {'refused': 4, 'disk': 0},
+            'settling': (
+                settling.VDisk(
+                    'v',
+                    'volume-v',
+                    SMALL,
+                    'compute-1',
+                    HDD,
+                    settling.COPYING,
+                    0.0,
+                    done=40,
+                    total=100,
+                ),
+            ),
             **fields,
         }
     )

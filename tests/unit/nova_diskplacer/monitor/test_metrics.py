@@ -287,6 +287,25 @@ class MetricsTest(ServedTest):
             ],
         )
 
+    def test_vdisks_that_settle(self):
+        self.serve(lambda: None, example.host_status_provider())
+        samples = self.samples()
+        key = ('host', 'compute-3'), ('source', 'compute-1')
+        vdisk = ('vdisk', 'v')
+        self.assertEqual(
+            60, samples['diskplacer_settling_remaining_bytes', *key, vdisk]
+        )
+        self.assertLess(
+            1e9, samples['diskplacer_settling_stalled_seconds', *key, vdisk]
+        )
+        for state, value in (('copying', 1), ('away', 0), ('failed', 0)):
+            self.assertEqual(
+                value,
+                samples[
+                    'diskplacer_settling_state', *key, ('state', state), vdisk
+                ],
+            )
+
     def test_oversold_disks_have_no_negative_room(self):
         figures = inventory.DiskFigures(100, 60, 50, 150, 0)
         disk = host_status.Disk(example.HDD, 'ok', 0, figures)
@@ -357,10 +376,13 @@ class NamesTest(base.BaseTestCase):
         """Each is of a host, disk, server, server on a disk or a vdisk."""
         few = {
             'direction', 'health', 'interface', 'kind', 'outcome', 'reason',
+            'state',
         }  # fmt: skip
         bounded = {
             metric_.AGENT,
             (*metric_.AGENT, 'vdisk'),
+            # a vdisk has one source at a time
+            (*metric_.AGENT, 'vdisk', 'source'),
             metric_.DISK,
             metric_.SERVER,
             metric_.SERVER_ON_DISK,
