@@ -110,8 +110,9 @@ def detach(uuid: str, name: str, file: int) -> list[str]:
                     errno.EBUSY, f'it is in use: a process has {device} open'
                 )
             time.sleep(wait)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(place)
+    for left in (place, _unfinished(place)):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(left)
     return released
 
 
@@ -130,9 +131,14 @@ def follow_size(file: int, name: str) -> None:
         loop_devices.keep(device)
 
 
-def _link(place: str, device: str) -> None:
+def _unfinished(place: str) -> str:
+    """Return the path of a link that is not in place yet."""
     directory, name = os.path.split(place)
-    new = os.path.join(directory, _NEW + name)
+    return os.path.join(directory, _NEW + name)
+
+
+def _link(place: str, device: str) -> None:
+    directory, new = os.path.dirname(place), _unfinished(place)
     while True:
         os.makedirs(directory, mode=0o755, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):

@@ -94,7 +94,7 @@ class DeviceTestCase(base.VDiskTestCase):
         self.assertEqual([], self.bound())
         for node in nodes:
             self.assertFalse(os.path.exists(node), node)
-        self.assertFalse(os.path.lexists(self.place()))
+        self.assertFalse(os.path.lexists(os.path.dirname(self.place())))
 
     def test_device_is_the_file(self):
         self.write(NAME, b'by file', 1)
