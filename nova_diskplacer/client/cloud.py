@@ -200,7 +200,7 @@ def is_location(location: Location) -> bool:
 
 def host_of(volume: Item) -> str:
     """Return the host of a volume's backend, empty if it has none."""
-    return _backend_of(volume)[0]
+    return backend_of(volume)[0]
 
 
 def exported(volumes: collections.abc.Iterable[Item]) -> list[Item]:
@@ -212,7 +212,7 @@ def exported(volumes: collections.abc.Iterable[Item]) -> list[Item]:
     """
     volumes = list(volumes)
     sections = {
-        _backend_of(volume)[1]
+        backend_of(volume)[1]
         for volume in volumes
         if is_location(location_of(volume))
     }
@@ -221,13 +221,13 @@ def exported(volumes: collections.abc.Iterable[Item]) -> list[Item]:
         for volume in volumes
         if volume['provider_id']
         and not is_location(location_of(volume))
-        and _backend_of(volume)[1] in sections
+        and backend_of(volume)[1] in sections
     ]
 
 
-def _backend_of(volume: Item) -> tuple[str, str]:
-    """Return the host and the section of a volume's backend."""
-    host, _, backend = (volume['host'] or '').partition('@')
+def backend_of(item: Item) -> tuple[str, str]:
+    """Return the host and section of the backend of a volume or service."""
+    host, _, backend = (item['host'] or '').partition('@')
     return host, backend.partition('#')[0]
 
 
@@ -374,6 +374,15 @@ def read_compute_services(connection: Connection) -> list[Item]:
     """
     with convert_errors('compute services'):
         return list(connection.compute.services(binary='nova-compute'))
+
+
+def read_volume_services(connection: Connection) -> list[Item]:
+    """Return the services cinder-volume of all hosts.
+
+    :raises DiskPlacerError: Cinder does not answer.
+    """
+    with convert_errors('volume services'):
+        return list(connection.block_storage.services(binary='cinder-volume'))
 
 
 def read_aggregates(connection: Connection) -> dict[str, list[str]]:

@@ -34,22 +34,24 @@ ERROR = 'error'
 class Volume:
     """A volume with data on a local disk.
 
-    ``host`` is the host of its backend, which has its data. ``location`` is
+    ``host`` is the host of its backend, which has its data, and ``section``
+    the backend's section of cinder.conf. ``location`` is
     empty while the volume is exported to another host: then no API tells its
     disk. ``server_id`` is the server that it is attached to, None for none.
-    ``is_file``: QEMU opens it as a file; ``is_root``: the server boots from
-    it. ``is_migrating``: Cinder migrates or retypes it.
+    ``is_file``: QEMU opens it as a file; ``is_bootable``: a server boots from
+    it, or may. ``is_migrating``: Cinder migrates or retypes it.
     """
 
     id: str
     size_gb: int
     host: str
+    section: str
     location: Location = Location()
     server_id: str | None = None
     status: str = 'in-use'
     volume_type: str | None = None
     is_file: bool = False
-    is_root: bool = False
+    is_bootable: bool = False
     is_encrypted: bool = False
     is_multiattach: bool = False
     is_migrating: bool = False

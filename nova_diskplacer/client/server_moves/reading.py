@@ -21,11 +21,11 @@ from openstack import exceptions as sdk_exc
 from nova_diskplacer import constants
 from nova_diskplacer import flavor
 from nova_diskplacer import terminal
-from nova_diskplacer.client import capacity
 from nova_diskplacer.client import cloud
 from nova_diskplacer.client import facts as facts_
 from nova_diskplacer.client import placement_disks
 from nova_diskplacer.client.server_moves import facts
+from nova_diskplacer.client.server_moves import room
 from nova_diskplacer.disks.location import Location
 
 # The first microversion of Cinder with attachments. To administrators alone,
@@ -60,11 +60,9 @@ class Reader:
     ) -> None:
         self._connection = connection
         self._profiles = profiles
-        client = cloud.placement(connection)
-        self._chosen = placement_disks.choose(client)
-        self._disks = {provider.uuid for provider in self._chosen.providers}
-        self._room: list[facts_.Disk] | None = None
-        self._hosts: set[str] | None = None
+        chosen = placement_disks.choose(cloud.placement(connection))
+        self._disks = {provider.uuid for provider in chosen.providers}
+        self._room = room.Room(connection, chosen)
 
     def find_server(self, name_or_id: str) -> facts.Server:
         """Return a server of any project, by name or ID.
@@ -124,8 +122,8 @@ class Reader:
         return server_of(server, self._profiles)
 
     def forget_room(self) -> None:
-        """Have the room and the hosts be read anew: servers have moved."""
-        self._room = self._hosts = None
+        """Have the room be read anew: servers have moved."""
+        self._room.forget()
 
     def volumes_of(self, host: str) -> list[facts.Volume]:
         """Return the volumes that have data on a host.
@@ -161,33 +159,8 @@ class Reader:
             ]
 
     def hosts_with_room(self, server: facts.Server) -> list[str] | None:
-        """Return the other hosts with disks for a server's vdisks.
-
-        Hosts whose nova-compute is down or disabled are none. Placement and
-        the services are read once, until ``forget_room``.
-
-        :returns: None for a server whose flavor has no vdisks.
-        :raises DiskPlacerError: an API does not answer.
-        """
-        if server.request is None:
-            return None
-        if self._room is None:
-            self._room = placement_disks.read_room(
-                cloud.placement(self._connection), self._chosen
-            )
-        if self._hosts is None:
-            self._hosts = {
-                service['host']
-                for service in cloud.read_compute_services(self._connection)
-                if service['status'] == 'enabled' and service['state'] == 'up'
-            }
-        return [
-            room.host
-            for room in capacity.capacities(self._room, server.request)
-            if room.servers
-            and not facts_.is_host(room.host, server.host)
-            and any(facts_.is_host(room.host, host) for host in self._hosts)
-        ]
+        """Return the other hosts for a server, see ``room.Room.hosts``."""
+        return self._room.hosts(server)
 
     def _volume(self, id_: str) -> Item | None:
         """Return a volume, None if it is deleted."""
@@ -282,16 +255,19 @@ def volume_of(
     )
     root = server['root_device_name'] if server else None
     location = cloud.location_of(volume)
+    host, section = cloud.backend_of(volume)
     return facts.Volume(
         volume['id'],
         volume['size'],
-        cloud.host_of(volume),
+        host,
+        section,
         location if cloud.is_location(location) else Location(),
         attached.get('server_id'),
         volume['status'] or '',
         volume['volume_type'],
         is_file=(connection or {}).get('driver_volume_type') == _FILE,
-        is_root=root is not None and attached.get('device') == root,
+        is_bootable=bool(volume['is_bootable'])
+        or (root is not None and attached.get('device') == root),
         is_encrypted=bool(volume['is_encrypted']),
         is_multiattach=bool(volume['is_multiattach']),
         is_migrating=volume['migration_status'] not in _AT_REST,

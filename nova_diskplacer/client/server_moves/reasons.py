@@ -134,7 +134,8 @@ def _of_request(
         )
     if hosts_with_room is not None and not hosts_with_room:
         yield Reason(
-            f'finds no other host whose disks have room for {request.vdisks} '
+            'finds no other host with its backend of Cinder whose disks have '
+            f'room for {request.vdisks} '
             f'vdisks of {request.vdisk_gb} GiB ({request.mapping}, media '
             f'{request.media})'
         )
@@ -153,7 +154,7 @@ def _of_volume(
     if volume.location.is_striped:
         yield Reason('is striped or elastic, and does not change hosts')
     elif request is not None and not request.is_vdisk(
-        volume.size_gb, volume.volume_type, volume.is_root
+        volume.size_gb, volume.volume_type, volume.is_bootable
     ):
         yield Reason(
             f'is none of the {request.vdisks} vdisks of {request.vdisk_gb} '

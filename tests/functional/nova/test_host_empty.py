@@ -107,6 +107,19 @@ class HostEmptyTest(test_server_moves.ServerMovesTestCase):
             },
         )
         requests.get(
+            f'{CINDER}/os-services',
+            json={
+                'services': [
+                    {
+                        'host': f'{host}@vdisk',
+                        'state': 'up',
+                        'status': 'enabled',
+                    }
+                    for host in self.hosts
+                ]
+            },
+        )
+        requests.get(
             f'{CINDER}/volumes/detail',
             json=lambda *_: {
                 'volumes': [self.shown(id_) for id_ in self.volumes.volumes]

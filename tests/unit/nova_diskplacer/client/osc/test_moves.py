@@ -45,6 +45,14 @@ class MoveTestCase(test_commands.CommandTestCase):
             f'{NOVA}/os-services',
             json=lambda *_: {'services': self.services},
         )
+        self.backends = [
+            {'host': f'{host}@vdisk', 'state': 'up', 'status': 'enabled'}
+            for host in (HOST, OTHER)
+        ]
+        self.requests.get(
+            f'{CINDER}/os-services',
+            json=lambda *_: {'services': self.backends},
+        )
         self.answer_other_host()
         self.snapshots = []
         self.requests.get(
@@ -245,6 +253,17 @@ class CheckMoveTest(MoveTestCase):
             [reason['reason'].split()[-1] for reason in shown['reasons']],
         )
 
+    def test_bootable_volume(self):
+        for fields in (
+            {'bootable': 'true'},
+            {'attachments': [{'server_id': SERVER, 'device': '/dev/vda'}]},
+        ):
+            self.answer_volume(**fields)
+            status, _, _, shown = self.check()
+            self.assertEqual(3, status)
+            (reason,) = shown['reasons']
+            self.assertIn('is none of the 1 vdisks', reason['reason'])
+
     def test_not_settled(self):
         """The volume is exported, so that no API tells its disk."""
         self.answer_volume(EXPORT, OTHER)
@@ -267,6 +286,22 @@ class CheckMoveTest(MoveTestCase):
             self.services[1] = service
             status, _, _, shown = self.check()
             self.assertEqual((3, []), (status, shown['hosts_with_room']))
+
+    def test_hosts_without_the_backend(self):
+        for fields in (
+            {'state': 'down'},
+            {'status': 'disabled'},
+            {'host': f'{OTHER}@slow'},
+        ):
+            self.backends[1] = {
+                'host': f'{OTHER}@vdisk',
+                'state': 'up',
+                'status': 'enabled',
+                **fields,
+            }
+            status, _, _, shown = self.check()
+            self.assertEqual((3, []), (status, shown['hosts_with_room']))
+            self.assertIn('no other host', shown['reasons'][0]['reason'])
 
     def test_flavor_without_vdisks(self):
         self.server['flavor'] = {'extra_specs': {}}

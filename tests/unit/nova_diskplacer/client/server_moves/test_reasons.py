@@ -28,6 +28,7 @@ def volume(id_='v1', **fields):
         **{
             'size_gb': 10,
             'host': 'host-a',
+            'section': 'vdisk',
             'location': Location(['d1']),
             'server_id': 's1',
             'volume_type': 'local',
@@ -87,7 +88,7 @@ class ReasonsTest(base.BaseTestCase):
             ({'location': Location(['d1', 'd1'])}, 'is striped or elastic'),
             ({'size_gb': 11}, 'is none of the 2 vdisks of 10 GiB'),
             ({'volume_type': 'other'}, 'is none of the 2 vdisks of 10 GiB'),
-            ({'is_root': True}, 'is none of the 2 vdisks of 10 GiB'),
+            ({'is_bootable': True}, 'is none of the 2 vdisks of 10 GiB'),
         ):
             found = self.found(server(volume(**fields), volume('v2')))
             for text in found:
@@ -141,7 +142,7 @@ class ReasonsTest(base.BaseTestCase):
 
     def test_no_room(self):
         for text in self.found(server(), ()):
-            self.assertIn('no other host whose disks have room for 2', text)
+            self.assertIn('whose disks have room for 2', text)
 
     def test_what_passes(self):
         for one, passes in (

@@ -1,0 +1,91 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Reads the hosts that take servers and have disks for them."""
+
+import collections.abc
+
+from nova_diskplacer.client import capacity
+from nova_diskplacer.client import cloud
+from nova_diskplacer.client import facts as facts_
+from nova_diskplacer.client import placement_disks
+from nova_diskplacer.client.server_moves import facts
+
+
+class Room:
+    """The room of all hosts, read once, until ``forget``.
+
+    :param chosen: the disks of all hosts.
+    """
+
+    def __init__(
+        self, connection: cloud.Connection, chosen: placement_disks.Chosen
+    ) -> None:
+        self._connection = connection
+        self._chosen = chosen
+        self._disks: list[facts_.Disk] | None = None
+        self._computes: set[str] = set()
+        self._backends: set[tuple[str, str]] = set()
+
+    def forget(self) -> None:
+        """Have the room be read anew: servers have moved."""
+        self._disks = None
+
+    def hosts(self, server: facts.Server) -> list[str] | None:
+        """Return the other hosts with disks for a server's vdisks.
+
+        Their nova-compute is up and enabled, and so is cinder-volume of the
+        backends that the volumes have, by the names of their sections.
+
+        :returns: None for a server whose flavor has no vdisks.
+        :raises DiskPlacerError: an API does not answer.
+        """
+        if server.request is None:
+            return None
+        if self._disks is None:
+            self._computes = {
+                service['host']
+                for service in cloud.read_compute_services(self._connection)
+                if _serves(service)
+            }
+            self._backends = {
+                cloud.backend_of(service)
+                for service in cloud.read_volume_services(self._connection)
+                if _serves(service)
+            }
+            self._disks = placement_disks.read_room(
+                cloud.placement(self._connection), self._chosen
+            )
+        sections = {volume.section for volume in server.volumes}
+        return [
+            room.host
+            for room in capacity.capacities(self._disks, server.request)
+            if room.servers
+            and not facts_.is_host(room.host, server.host)
+            and _names(room.host, self._computes)
+            and all(
+                _names(room.host, self._hosts_of(section))
+                for section in sections
+            )
+        ]
+
+    def _hosts_of(self, section: str) -> set[str]:
+        return {host for host, name in self._backends if name == section}
+
+
+def _serves(service: cloud.Item) -> bool:
+    return bool(service['status'] == 'enabled' and service['state'] == 'up')
+
+
+def _names(host: str, hosts: collections.abc.Iterable[str]) -> bool:
+    """Return whether one of the hosts is this one."""
+    return any(facts_.is_host(host, other) for other in hosts)
