@@ -560,7 +560,14 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
     # Migrations
 
-    migrate_volume = _forward('_migration', Migration.migrate_volume)
+    @errors.as_driver_error()
+    def migrate_volume(
+        self, context: Any, volume: Volume, host: dict[str, Any]
+    ) -> tuple[bool, ModelUpdate | None]:
+        """Move a volume that is not attached to another backend."""
+        self._check_moves_ended(volume)
+        return self._migration.migrate_volume(context, volume, host)
+
     update_migrated_volume = _forward(
         '_migration', Migration.update_migrated_volume
     )

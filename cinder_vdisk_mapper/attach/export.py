@@ -57,13 +57,21 @@ class Exporter:
 
     :param configuration: of the backend.
     :param drivers: class path by ``target_helper``.
+    :raises DiskPlacerError: the target driver cannot be used.
     """
 
     def __init__(self, configuration: Any, drivers: dict[str, str]) -> None:
         self.helper: str = configuration.safe_get('target_helper')
-        self.target = importutils.import_object(
-            drivers[self.helper], configuration=configuration
-        )
+        try:
+            self.target = importutils.import_object(
+                drivers[self.helper], configuration=configuration
+            )
+        except Exception as error:
+            # some run their tools, which may be missing
+            raise exception.DiskPlacerError(
+                f'target_helper={self.helper} of cinder.conf cannot be used: '
+                f'{error}'
+            ) from error
         # always a new secret: the arguments of its command can be seen and are
         # logged, so the export of a move gets its secret by other means
         self.target._get_target_chap_auth = lambda *_: None

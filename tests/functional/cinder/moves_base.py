@@ -21,14 +21,19 @@ import contextlib
 import logging
 import os
 import uuid
+from unittest import mock
 
 import fixtures
+from cinder import objects
 from cinder.volume import configuration
 from cinder.volume import driver
 from os_brick import exception as brick_exc
 
 from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper.backend import base as backend_base
+from cinder_vdisk_mapper.server_moves import settle_move
+from cinder_vdisk_mapper.server_moves import store
+from nova_diskplacer import exception
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks.vdisk import GIB
 from tests.fakes import disks as fake_disks
@@ -36,6 +41,8 @@ from tests.functional.cinder import base
 from tests.unit.cinder_vdisk_mapper import fakes
 
 LOG = logging.getLogger(__name__)
+
+HERE, THERE = 'host1@vdisk#vdisk', 'host2@vdisk#vdisk'
 
 #: address of the storage network by host
 ADDRESSES = {'host1': '192.0.2.1', 'host2': '192.0.2.2'}
@@ -92,7 +99,7 @@ class Backend(fakes.Backend):
 
     def condemn(self, disk, name):
         if self.in_use(disk, name):
-            raise backend_base.exception.DiskError(f'{name} is in use')
+            raise exception.DiskError(f'{name} is in use')
 
     def written(self, disk, name):
         return bool(os.stat(self.device_path(disk, name)).st_blocks)
@@ -258,3 +265,233 @@ class ServerMovesTestCase(base.CinderTestCase):
         self.override_config('vdisk_disk_root', root, name)
         self.override_config('target_ip_address', ADDRESSES[name], name)
         return self.restart(name)
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+class MoveTestCase(ServerMovesTestCase):
+    """A server on host1 with a volume of 1 GiB, which has content."""
+
+    def setUp(self):
+        super().setUp()
+        self.here, self.there = self.hosts['host1'], self.hosts['host2']
+        self.source = min(self.here.disks())
+        self.target = min(self.there.disks())
+        self.server_id = self.server(
+            'host1', {self.source: 1}, vdisks=1, vdisk_gb=1
+        )
+        self.volume_ = self.create(1)
+        self.name = f'volume-{self.volume_["id"]}'
+        self.first, self.path = self.attach(self.volume_, self.server_id)
+        self.assertEqual(self.source, self.row.provider_location)
+        with open(self.path, 'r+b') as stream:
+            stream.write(b'one')
+        self.migration = str(uuid.uuid4())
+
+    @property
+    def row(self):
+        return objects.Volume.get_by_id(self.context, self.volume_['id'])
+
+    @property
+    def phase(self):
+        found = store.read(self.volume_['id'])
+        return found and found.phase
+
+    # Nova
+
+    def claim_there(self):
+        """Move the claim to the migration, and claim disks of host2."""
+        self.placement._call('delete', f'/allocations/{self.server_id}')
+        self.claim(self.migration, {self.source: 1})
+        self.claim(self.server_id, {self.target: 1})
+
+    def claim_back(self):
+        self.placement._call('delete', f'/allocations/{self.server_id}')
+        with contextlib.suppress(exception.PlacementError):
+            self.placement._call('delete', f'/allocations/{self.migration}')
+        self.claim(self.server_id, {self.source: 1})
+
+    def is_on(self, host, task=None):
+        self.nova.servers[self.server_id] |= {
+            'OS-EXT-SRV-ATTR:host': host,
+            'OS-EXT-STS:task_state': task,
+        }
+
+    def connect(self, attachment_id, host='host1', **connector):
+        """Have the one attachment of the volume be of a host."""
+        body = {'attachment': {'connector': self.connector(host, **connector)}}
+        return self.api.api_put(f'/attachments/{attachment_id}', body)[
+            'attachment'
+        ]['connection_info']
+
+    def attach_too(self, host, **connector):
+        """Attach on a second host; returns the attachment's ID.
+
+        ``info`` is the connection.
+        """
+        body = {
+            'attachment': {
+                'volume_uuid': self.volume_['id'],
+                'instance_uuid': self.server_id,
+                'connector': self.connector(host, **connector),
+            }
+        }
+        made = self.api.api_post('/attachments', body)['attachment']
+        self.info = made['connection_info']
+        self.complete(made['id'])
+        return made['id']
+
+    def connector(self, host, **fields):
+        return {
+            'host': host,
+            'initiator': initiator(host),
+            **fields,
+        }
+
+    def complete(self, attachment_id):
+        self.api.api_post(
+            f'/attachments/{attachment_id}/action',
+            {'os-complete': {}},
+            check_response_status=[204],
+        )
+
+    def attachments(self):
+        return [one.id for one in self.row.volume_attachment]
+
+    def delete_attachment(self, attachment_id):
+        self.api.api_delete(f'/attachments/{attachment_id}')
+
+    def begin_live(self):
+        """Do as Nova before a live migration; returns the attachment."""
+        self.claim_there()
+        self.is_on('host1', 'migrating')
+        return self.attach_too('host2')
+
+    def migrate(self):
+        """Migrate live; returns the attachment at host2."""
+        second = self.begin_live()
+        self.is_on('host2')
+        self.delete_attachment(self.first)
+        self.placement._call('delete', f'/allocations/{self.migration}')
+        return second
+
+    # the hosts
+
+    def content(self, path):
+        with open(path, 'rb') as stream:
+            return stream.read(3)
+
+    @property
+    def link_there(self):
+        return f'{self.there.root}/by-volume/{self.name}'
+
+    def held(self, host):
+        return {
+            uuid: vdisk.server_id
+            for uuid, disk in host.disks().items()
+            for vdisk in disk.vdisks
+        }
+
+    def driver(self, index):
+        return self.volume[index].manager.driver
+
+    def kill(self, index):
+        """End the cinder-volume of a host."""
+        self.volume[index].stop()
+
+    def restart_host(self, index):
+        """Start the cinder-volume of a host that was killed."""
+        self.kill(index)
+        self.volume[index] = self.restart(('host1', 'host2')[index])
+
+    @property
+    def destination_there(self):
+        return self.driver(1)._connections.moves.destination
+
+    def settle(self):
+        """Do as the mover of the destination does."""
+        guests = mock.Mock(rate=0)
+        guests.find.return_value = None
+        settle_move.settle(
+            settle_move.SettleMove(
+                self.destination_there,
+                guests,
+                self.volume_['id'],
+                self.name,
+                self.server_id,
+                self.target,
+                report=lambda done, total: None,
+                stopped=lambda: False,
+            )
+        )
+
+    @contextlib.contextmanager
+    def killed(self, index, target, name, done):
+        """Have the cinder-volume of a host end at a call.
+
+        :param done: whether it ends after the call, not before.
+        """
+        call = getattr(target, name)
+        ended = []
+
+        def end(*args, **kwargs):
+            if done:
+                call(*args, **kwargs)
+            ended.append(True)
+            raise Killed
+
+        def dead(method):
+            def answer(*args, **kwargs):
+                if ended:
+                    raise Killed
+                return method(*args, **kwargs)
+
+            return answer
+
+        driver = self.driver(index)
+        with contextlib.ExitStack() as stack:
+            for one in (
+                'create_export',
+                'remove_export',
+                'initialize_connection',
+                'terminate_connection',
+            ):
+                stack.enter_context(
+                    mock.patch.object(driver, one, dead(getattr(driver, one)))
+                )
+            stack.enter_context(mock.patch.object(target, name, end))
+            yield
+        self.assertNotEqual([], ended, f'{name} is not called')
+
+    def assertAtRest(self, content=b'one'):
+        """The volume is on host1, and nothing else is anywhere."""
+        self.assertIsNone(self.phase)
+        row = self.row
+        self.assertEqual(HERE, row.host)
+        self.assertEqual(
+            (self.source, self.source, None),
+            (row.provider_location, row.provider_id, row.provider_auth),
+        )
+        self.assertEqual({}, self.network.targets)
+        self.assertEqual(set(), self.network.sessions)
+        self.assertEqual([], os.listdir(self.network.devices))
+        self.assertEqual({}, self.held(self.there))
+        self.assertFalse(os.path.lexists(self.link_there))
+        self.assertEqual([], self.there.backend.remotes())
+        self.assertEqual({self.source: self.server_id}, self.held(self.here))
+        self.assertEqual(content, self.content(self.path))
+        self.assertEqual(0, sum(self.there.reserved().values()))
+
+    def assertAttachedThere(self):
+        self.assertEqual({self.target: self.server_id}, self.held(self.there))
+        # the claims pay for it
+        self.assertEqual(0, sum(self.there.reserved().values()))
+        self.assertEqual(HERE, self.row.host)
+        (target,) = self.network.targets
+        device, admitted = self.network.targets[target]
+        self.assertEqual(self.path, device)
+        self.assertEqual([initiator('host2')], [*admitted])
+        self.assertEqual({target}, self.network.sessions)
+        self.assertEqual(self.path, os.path.realpath(self.link_there))

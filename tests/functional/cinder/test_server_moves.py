@@ -15,7 +15,6 @@
 import contextlib
 import logging
 import os
-import uuid
 from unittest import mock
 
 import fixtures
@@ -27,243 +26,14 @@ from oslo_log import _options as log_options
 from cinder_vdisk_mapper.cinder_api import releases
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
-from cinder_vdisk_mapper.server_moves import remote
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 from nova_diskplacer.disks import move_records
 from tests.functional.cinder import moves_base
 
-HERE, THERE = 'host1@vdisk#vdisk', 'host2@vdisk#vdisk'
 
-
-class Killed(Exception):
-    """The process ends here."""
-
-
-class MoveTestCase(moves_base.ServerMovesTestCase):
-    """A server on host1 with a volume of 1 GiB, which has content."""
-
-    def setUp(self):
-        super().setUp()
-        self.here, self.there = self.hosts['host1'], self.hosts['host2']
-        self.source = min(self.here.disks())
-        self.target = min(self.there.disks())
-        self.server_id = self.server(
-            'host1', {self.source: 1}, vdisks=1, vdisk_gb=1
-        )
-        self.volume_ = self.create(1)
-        self.name = f'volume-{self.volume_["id"]}'
-        self.first, self.path = self.attach(self.volume_, self.server_id)
-        self.assertEqual(self.source, self.row.provider_location)
-        with open(self.path, 'r+b') as stream:
-            stream.write(b'one')
-        self.migration = str(uuid.uuid4())
-
-    @property
-    def row(self):
-        return objects.Volume.get_by_id(self.context, self.volume_['id'])
-
-    @property
-    def phase(self):
-        found = store.read(self.volume_['id'])
-        return found and found.phase
-
-    # Nova
-
-    def claim_there(self):
-        """Move the claim to the migration, and claim disks of host2."""
-        self.placement._call('delete', f'/allocations/{self.server_id}')
-        self.claim(self.migration, {self.source: 1})
-        self.claim(self.server_id, {self.target: 1})
-
-    def claim_back(self):
-        self.placement._call('delete', f'/allocations/{self.server_id}')
-        with contextlib.suppress(exception.PlacementError):
-            self.placement._call('delete', f'/allocations/{self.migration}')
-        self.claim(self.server_id, {self.source: 1})
-
-    def is_on(self, host, task=None):
-        self.nova.servers[self.server_id] |= {
-            'OS-EXT-SRV-ATTR:host': host,
-            'OS-EXT-STS:task_state': task,
-        }
-
-    def connect(self, attachment_id, host='host1', **connector):
-        """Have the one attachment of the volume be of a host."""
-        body = {'attachment': {'connector': self.connector(host, **connector)}}
-        return self.api.api_put(f'/attachments/{attachment_id}', body)[
-            'attachment'
-        ]['connection_info']
-
-    def attach_too(self, host, **connector):
-        """Attach on a second host; returns the attachment's ID.
-
-        ``info`` is the connection.
-        """
-        body = {
-            'attachment': {
-                'volume_uuid': self.volume_['id'],
-                'instance_uuid': self.server_id,
-                'connector': self.connector(host, **connector),
-            }
-        }
-        made = self.api.api_post('/attachments', body)['attachment']
-        self.info = made['connection_info']
-        self.complete(made['id'])
-        return made['id']
-
-    def connector(self, host, **fields):
-        return {
-            'host': host,
-            'initiator': moves_base.initiator(host),
-            **fields,
-        }
-
-    def complete(self, attachment_id):
-        self.api.api_post(
-            f'/attachments/{attachment_id}/action',
-            {'os-complete': {}},
-            check_response_status=[204],
-        )
-
-    def attachments(self):
-        return [one.id for one in self.row.volume_attachment]
-
-    def delete_attachment(self, attachment_id):
-        self.api.api_delete(f'/attachments/{attachment_id}')
-
-    def begin_live(self):
-        """Do as Nova before a live migration; returns the attachment."""
-        self.claim_there()
-        self.is_on('host1', 'migrating')
-        return self.attach_too('host2')
-
-    def migrate(self):
-        """Migrate live; returns the attachment at host2."""
-        second = self.begin_live()
-        self.is_on('host2')
-        self.delete_attachment(self.first)
-        self.placement._call('delete', f'/allocations/{self.migration}')
-        return second
-
-    # the hosts
-
-    def content(self, path):
-        with open(path, 'rb') as stream:
-            return stream.read(3)
-
-    @property
-    def link_there(self):
-        return f'{self.there.root}/by-volume/{self.name}'
-
-    def held(self, host):
-        return {
-            uuid: vdisk.server_id
-            for uuid, disk in host.disks().items()
-            for vdisk in disk.vdisks
-        }
-
-    def driver(self, index):
-        return self.volume[index].manager.driver
-
-    def restart_host(self, index):
-        """Start the cinder-volume of a host that was killed."""
-        self.volume[index].stop()
-        self.volume[index] = self.restart(('host1', 'host2')[index])
-
-    @property
-    def destination(self):
-        return self.driver(1)._connections.moves.destination
-
-    def settle(self):
-        """Do as the mover of the destination does."""
-        guests = mock.Mock(rate=0)
-        guests.find.return_value = None
-        settle_move.settle(
-            settle_move.SettleMove(
-                self.destination,
-                guests,
-                self.volume_['id'],
-                self.name,
-                self.server_id,
-                self.target,
-                report=lambda done, total: None,
-                stopped=lambda: False,
-            )
-        )
-
-    @contextlib.contextmanager
-    def killed(self, index, target, name, done):
-        """Have the cinder-volume of a host end at a call.
-
-        :param done: whether it ends after the call, not before.
-        """
-        call = getattr(target, name)
-        ended = []
-
-        def end(*args, **kwargs):
-            if done:
-                call(*args, **kwargs)
-            ended.append(True)
-            raise Killed
-
-        def dead(method):
-            def answer(*args, **kwargs):
-                if ended:
-                    raise Killed
-                return method(*args, **kwargs)
-
-            return answer
-
-        driver = self.driver(index)
-        with contextlib.ExitStack() as stack:
-            for one in (
-                'create_export',
-                'remove_export',
-                'initialize_connection',
-                'terminate_connection',
-            ):
-                stack.enter_context(
-                    mock.patch.object(driver, one, dead(getattr(driver, one)))
-                )
-            stack.enter_context(mock.patch.object(target, name, end))
-            yield
-        self.assertNotEqual([], ended, f'{name} is not called')
-
-    def assertAtRest(self, content=b'one'):
-        """The volume is on host1, and nothing else is anywhere."""
-        self.assertIsNone(self.phase)
-        row = self.row
-        self.assertEqual(HERE, row.host)
-        self.assertEqual(
-            (self.source, self.source, None),
-            (row.provider_location, row.provider_id, row.provider_auth),
-        )
-        self.assertEqual({}, self.network.targets)
-        self.assertEqual(set(), self.network.sessions)
-        self.assertEqual([], os.listdir(self.network.devices))
-        self.assertEqual({}, self.held(self.there))
-        self.assertFalse(os.path.lexists(self.link_there))
-        self.assertEqual([], self.there.backend.remotes())
-        self.assertEqual({self.source: self.server_id}, self.held(self.here))
-        self.assertEqual(content, self.content(self.path))
-        self.assertEqual(0, sum(self.there.reserved().values()))
-
-    def assertAttachedThere(self):
-        self.assertEqual({self.target: self.server_id}, self.held(self.there))
-        # the claims pay for it
-        self.assertEqual(0, sum(self.there.reserved().values()))
-        self.assertEqual(HERE, self.row.host)
-        (target,) = self.network.targets
-        device, admitted = self.network.targets[target]
-        self.assertEqual(self.path, device)
-        self.assertEqual([moves_base.initiator('host2')], [*admitted])
-        self.assertEqual({target}, self.network.sessions)
-        self.assertEqual(self.path, os.path.realpath(self.link_there))
-
-
-class LiveMigrationTestCase(MoveTestCase):
+class LiveMigrationTestCase(moves_base.MoveTestCase):
     def test_migrated(self):
         second = self.begin_live()
         self.assertEqual(record.ATTACHED, self.phase)
@@ -342,7 +112,7 @@ class LiveMigrationTestCase(MoveTestCase):
         self.assertNotIn(user, self.row.provider_auth)
 
 
-class RefusalTestCase(MoveTestCase):
+class RefusalTestCase(moves_base.MoveTestCase):
     def refuse(self, reason, **connector):
         """Try to attach on host2, which leaves nothing."""
         self.assertRaises(
@@ -415,7 +185,7 @@ class RefusalTestCase(MoveTestCase):
         self.assertTold()
 
 
-class ColdMigrationTestCase(MoveTestCase):
+class ColdMigrationTestCase(moves_base.MoveTestCase):
     def resize(self):
         """Do as Nova; returns the attachment at host2."""
         self.claim_there()
@@ -457,7 +227,7 @@ class ColdMigrationTestCase(MoveTestCase):
         self.assertEqual(record.ATTACHED, self.phase)
         with (
             self.killed(1, self.there.backend, 'copy_remote', False),
-            contextlib.suppress(Killed),
+            contextlib.suppress(moves_base.Killed),
         ):
             self.settle()
         self.assertEqual(record.LEFT, self.phase)
@@ -465,7 +235,7 @@ class ColdMigrationTestCase(MoveTestCase):
         self.assertAttachedThere()
         self.settle()
         self.assertIsNone(self.phase)
-        self.assertEqual(THERE, self.row.host)
+        self.assertEqual(moves_base.THERE, self.row.host)
         self.assertEqual(b'one', self.content(self.link_there))
         self.assertEqual({}, self.held(self.here))
 
@@ -484,266 +254,7 @@ class ColdMigrationTestCase(MoveTestCase):
         self.assertEqual({}, self.held(self.there))
 
 
-class KilledTestCase(MoveTestCase):
-    """One of both hosts is killed at any act, and goes on when it starts."""
-
-    def steps(self):
-        """Return the acts of an attachment: host, and what is called."""
-        here, there = self.here.backend, self.there.backend
-        exporter = self.driver(0)._connections.exporter
-        return (
-            (0, store, 'begin'),
-            (0, exporter, 'create_for_move'),
-            (0, here, 'admit'),
-            (0, other_host, 'connect'),
-            (0, store, 'advance'),
-            (1, there, 'create'),
-            (1, there, 'add_remote'),
-            (1, self.network, 'connect_volume'),
-            (1, there, 'link_remote'),
-        )
-
-    def test_while_it_is_attached(self):
-        self.claim_there()
-        self.is_on('host1', 'migrating')
-        for number in range(len(self.steps())):
-            for done in (False, True):
-                index, target, name = self.steps()[number]
-                with self.killed(index, target, name, done):
-                    self.assertRaises(
-                        client.OpenStackApiException, self.attach_too, 'host2'
-                    )
-                # as Nova rolls back
-                (second,) = set(self.attachments()) - {self.first}
-                self.delete_attachment(second)
-                self.restart_host(index)
-                self.assertAtRest()
-
-    def test_while_it_is_detached(self):
-        """The attachment stays, and Nova, or an operator, repeats it."""
-        there = self.there.backend
-        steps = (
-            (0, lambda: store, 'advance'),
-            (0, lambda: other_host, 'go_on'),
-            (0, lambda: self.driver(0)._connections.exporter, 'remove'),
-            (0, lambda: store, 'forget'),
-            (1, lambda: there, 'unlink'),
-            (1, lambda: self.network, 'disconnect_volume'),
-            (1, lambda: there, 'remove_remote'),
-            (1, lambda: there, 'delete'),
-        )
-        for index, target, name in steps:
-            for done in (False, True):
-                second = self.begin_live()
-                with (
-                    self.killed(index, target(), name, done),
-                    contextlib.suppress(client.OpenStackApiException),
-                ):
-                    self.delete_attachment(second)
-                self.restart_host(index)
-                if second in self.attachments():
-                    self.delete_attachment(second)
-                self.claim_back()
-                self.assertAtRest()
-
-    def test_hosts_lose_power(self):
-        """Each comes back as it was, with the same secret."""
-        second = self.migrate()
-        secret = self.row.provider_auth
-        for _ in range(2):
-            for host, index in (('host1', 0), ('host2', 1)):
-                self.network.lose_power(host)
-                self.restart_host(index)
-                # of host1, iscsid logs in again
-                self.assertAttachedThere()
-                ((_, admitted),) = self.network.targets.values()
-                self.assertEqual(
-                    [tuple(secret.split()[1:])], [*admitted.values()]
-                )
-        self.assertEqual(secret, self.row.provider_auth)
-        self.assertEqual(record.LEFT, self.phase)
-        self.delete_attachment(second)
-        self.assertAtRest()
-
-    def test_the_destination_is_away_for_long(self):
-        """The volume is whole on the source, and goes nowhere else."""
-        second = self.begin_live()
-        self.set_state(1, 'down')
-        self.delete_attachment(second)
-        self.claim_back()
-        self.assertEqual(record.ABORTING, self.phase)
-        self.assertEqual({}, self.network.targets)
-        # its server has it
-        self.delete_attachment(self.first)
-        self.is_on('host1')
-        self.first = self.reserve(self.volume_, self.server_id)
-        self.connect(self.first)
-        self.assertEqual(b'one', self.content(self.path))
-        self.complete(self.first)
-        self.claim_there()
-        self.is_on('host1', 'migrating')
-        self.assertRaises(
-            client.OpenStackApiException, self.attach_too, 'host2'
-        )
-        self.assertIn('its last move has not ended', self.log.output)
-        (third,) = set(self.attachments()) - {self.first}
-        self.delete_attachment(third)
-        self.claim_back()
-        self.set_state(1, 'up')
-        self.restart_host(1)
-        self.assertAtRest()
-
-    def set_state(self, index, state):
-        """Have a host be up or down, as Cinder sees it."""
-        is_up = objects.Service.is_up.fget
-        host = f'host{index + 1}@vdisk'
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'cinder.objects.Service.is_up',
-                property(
-                    lambda service: (
-                        is_up(service)
-                        and (state == 'up' or service.host != host)
-                    )
-                ),
-            )
-        )
-
-
-class SettledTestCase(MoveTestCase):
-    """The data follows a server that is shut off."""
-
-    def setUp(self):
-        super().setUp()
-        self.second = self.migrate()
-        with open(self.link_there, 'r+b') as stream:
-            stream.write(b'two')
-
-    def assertSettled(self):
-        self.assertIsNone(self.phase)
-        row = self.row
-        self.assertEqual(THERE, row.host)
-        service = objects.Service.get_by_args(
-            self.context, 'host2@vdisk', 'cinder-volume'
-        )
-        self.assertEqual(service.uuid, row.service_uuid)
-        self.assertEqual(
-            (self.target, self.target, None),
-            (row.provider_location, row.provider_id, row.provider_auth),
-        )
-        self.assertEqual({}, self.network.targets)
-        self.assertEqual(set(), self.network.sessions)
-        self.assertEqual([], os.listdir(self.network.devices))
-        self.assertEqual([], self.there.backend.remotes())
-        self.assertEqual({}, self.held(self.here))
-        self.assertEqual({}, self.here.backend.links())
-        self.assertEqual({self.target: self.server_id}, self.held(self.there))
-        self.assertEqual(b'two', self.content(self.link_there))
-        self.assertEqual(0, sum(self.here.reserved().values()))
-        self.assertEqual(0, sum(self.there.reserved().values()))
-
-    def test_settled(self):
-        self.settle()
-        self.assertSettled()
-        # it is a volume like any other, there
-        self.delete_attachment(self.second)
-        self.wait(self.volume_['id'], 'available')
-        _, path = self.attach(self.volume_, self.server_id, 'host2')
-        self.assertEqual(b'two', self.content(path))
-        self.assertSettled()
-
-    def test_killed_before_it_is_decided(self):
-        for target, name, done in (
-            (store, 'advance', False),
-            (store, 'advance', True),
-            (self.there.backend, 'link', False),
-        ):
-            with self.killed(1, target, name, done):
-                self.assertRaises(Killed, self.settle)
-            self.restart_host(1)
-            self.assertEqual(record.LEFT, self.phase)
-            self.assertAttachedThere()
-            self.assertEqual(b'two', self.content(self.path))
-        self.settle()
-        self.assertSettled()
-
-    def test_killed_when_it_is_decided(self):
-        """The mover goes on; cinder-volume starts meanwhile."""
-        for target, name, done in (
-            (lambda: self.there.backend, 'link', True),
-            (lambda: self.destination, 'save', False),
-            (lambda: self.destination, 'save', True),
-            (lambda: remote, 'log_out', False),
-            (lambda: remote, 'log_out', True),
-        ):
-            with self.killed(1, target(), name, done):
-                self.assertRaises(Killed, self.settle)
-            self.assertEqual(b'two', self.content(self.link_there))
-            if name == 'link':
-                self.restart_host(0)
-                self.restart_host(1)
-        # the last of them has left nothing to settle
-        self.restart_host(1)
-        self.assertSettled()
-
-    def test_killed_when_all_is_released(self):
-        with self.killed(1, store, 'forget', False):
-            self.assertRaises(Killed, self.settle)
-        self.restart_host(1)
-        self.assertSettled()
-
-    def test_source_killed(self):
-        exporter = self.driver(0)._connections.exporter
-        for target, name, done in (
-            (exporter, 'stop', False),
-            (self.here.backend, 'delete', False),
-            (self.here.backend, 'delete', True),
-        ):
-            with self.killed(0, target, name, done):
-                self.settle()
-            self.assertEqual(record.RELEASING, self.phase)
-            self.assertEqual(b'two', self.content(self.link_there))
-        self.restart_host(0)
-        # the last kill came before Placement was told
-        self.here.publish()
-        self.assertSettled()
-
-    def test_source_is_away(self):
-        """A server is detached there, and a volume not deleted, meanwhile."""
-        exporter = self.driver(0)._connections.exporter
-        with self.killed(0, exporter, 'stop', False):
-            self.settle()
-            self.assertEqual(record.RELEASING, self.phase)
-            self.delete_attachment(self.second)
-            self.assertEqual(THERE, self.row.host)
-            self.api.delete_volume(self.volume_['id'])
-            self.wait(self.volume_['id'], 'error_deleting')
-            self.assertEqual(record.RELEASING, self.phase)
-        self.restart_host(0)
-        self.assertIsNone(self.phase)
-        self.assertEqual({}, self.held(self.here))
-        self.assertEqual({}, self.network.targets)
-
-    def test_it_is_not_changed_before_it_has_settled(self):
-        for call in (
-            lambda: self.driver(0).extend_volume(self.row, 2),
-            lambda: self.driver(0).create_snapshot(
-                mock.Mock(volume=self.row, id='id')
-            ),
-            lambda: self.driver(0).delete_volume(self.row),
-        ):
-            self.assertRaises(cinder_exc.VolumeDriverException, call)
-        self.assertAttachedThere()
-
-    def test_a_source_is_not_deleted_that_is_the_volume(self):
-        found = store.read(self.volume_['id'])
-        source = self.driver(0)._connections.moves.source
-        self.assertRaises(exception.DiskError, source.release, self.row, found)
-        self.settle()
-        self.assertSettled()
-
-
-class OrderTestCase(MoveTestCase):
+class OrderTestCase(moves_base.MoveTestCase):
     """Calls that are repeated, late, or of two who work at once."""
 
     @property

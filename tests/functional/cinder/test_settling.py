@@ -38,10 +38,10 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks import remote
 from nova_diskplacer.disks import settling
-from tests.functional.cinder import test_server_moves
-from tests.functional.cinder.test_server_moves import Killed
+from tests.functional.cinder import moves_base
+from tests.functional.cinder.moves_base import Killed
 
-THERE = test_server_moves.THERE
+THERE = moves_base.THERE
 PART = 1 << 20
 
 
@@ -105,7 +105,7 @@ class QEMU:
         return True
 
 
-class SettlingTestCase(test_server_moves.MoveTestCase):
+class SettlingTestCase(moves_base.MoveTestCase):
     """A server that has moved from host1 to host2, and its data has not."""
 
     def setUp(self):

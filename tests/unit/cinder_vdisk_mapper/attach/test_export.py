@@ -114,6 +114,54 @@ class ExporterTestCase(testtools.TestCase):
         self.exporter.remove(None, self.volume, '/path')
         self.assertEqual([], self.saved)
 
+    def test_for_a_move(self):
+        """The secret in use is not that of the command's arguments."""
+        made = self.exporter.create_for_move(None, self.volume, '/path')
+        self.assertEqual(LOCATION, made['provider_id'])
+        method, user, secret = made['provider_auth'].split()
+        self.assertEqual('CHAP', method)
+        self.assertNotIn('secret', (user, secret))
+        self.assertEqual(made['provider_auth'], self.volume.provider_auth)
+        self.assertEqual(['begun'], self.saved)
+        self.assertIsNone(
+            self.exporter.target._get_target_chap_auth(None, self.volume)
+        )
+        # after a restart it is the same
+        again = self.exporter.create_for_move(None, self.volume, '/path')
+        self.assertEqual(made, again)
+        # and where it cannot be made again
+        self.volume.update(made)
+        Target.broken = True
+        self.assertRaises(
+            exception.DiskPlacerError,
+            self.exporter.create_for_move,
+            None,
+            self.volume,
+            '/path',
+        )
+        self.assertEqual(made['provider_auth'], self.volume.provider_auth)
+
+    def test_removed_in_two_steps(self):
+        self.create()
+        self.exporter.stop(None, self.volume, '/path')
+        self.assertEqual({}, Target.exported)
+        self.assertEqual(LOCATION, self.volume.provider_id)
+        self.exporter.forget(self.volume)
+        self.assertEqual('disk', self.volume.provider_id)
+        self.assertIsNone(self.volume.provider_auth)
+
+    def test_no_tool(self):
+        configuration = mock.Mock()
+        configuration.safe_get.return_value = 'lioadm'
+        with mock.patch.object(Target, '__init__', side_effect=OSError('no')):
+            error = self.assertRaises(
+                exception.DiskPlacerError,
+                export.Exporter,
+                configuration,
+                {'lioadm': f'{__name__}.Target'},
+            )
+        self.assertIn('target_helper=lioadm', str(error))
+
     def test_no_target(self):
         Target.broken = True
         error = self.assertRaises(exception.DiskPlacerError, self.create)
