@@ -127,6 +127,20 @@ class AllowListTestCase(testtools.TestCase):
             'does not take', privsep_lvm.run, self.root, 'remove', UUID, 'a', 1
         )
 
+    def test_no_error_has_a_secret(self):
+        for module in (privsep, privsep_lvm):
+            error = self.assertRaises(
+                exception.DiskError,
+                module.run,
+                self.root,
+                'admit',
+                'iqn',
+                None,
+                'user',
+                'secret',
+            )
+            self.assertNotIn('secret', str(error))
+
     def test_locks_are_where_cinder_conf_says(self):
         cfg.CONF.register_opt(diskplacer.LOCK_DIR, group='diskplacer')
         cfg.CONF.set_override('lock_dir', self.root + '/locks', 'diskplacer')

@@ -1,0 +1,110 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+from unittest import mock
+
+import fixtures
+import testtools
+
+from cinder_vdisk_mapper.server_moves import other_host
+from cinder_vdisk_mapper.server_moves import record
+from cinder_vdisk_mapper.server_moves import source
+from cinder_vdisk_mapper.server_moves import store
+from nova_diskplacer import exception
+from tests.unit.cinder_vdisk_mapper import test_driver
+
+SERVER = '3b241101-e2bb-4255-8caf-4136c566a962'
+
+
+class FilesTestCase(testtools.TestCase):
+    """Vdisks that are files, for which devices are made."""
+
+    def setUp(self):
+        super().setUp()
+        self.calls = mock.Mock()
+        self.operations, self.exporter = (
+            self.calls.operations,
+            self.calls.exporter,
+        )
+        self.backend = self.operations.backend
+        self.backend.makes_devices = True
+        self.vdisk = self.operations.of.return_value
+        self.source = source.Source(
+            'a@vdisk',
+            frozenset(('a',)),
+            self.operations,
+            'lioadm',
+            lambda: self.exporter,
+        )
+        self.volume = test_driver.volume(
+            host='a@vdisk#vdisk', provider_location='disk'
+        )
+        self.attached = {}
+        self.found = record.Record(
+            'a@vdisk', 'b@vdisk', SERVER, record.ABORTING
+        )
+        for target, name, value in (
+            (store, 'connectors', lambda _: self.attached),
+            (store, 'read', lambda _: self.found),
+            (store, 'forget', self.calls.forget),
+            (other_host, 'go_on', lambda *_: True),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'{target.__name__}.{name}', value)
+            )
+
+    def names(self):
+        return [
+            call[0].rpartition('.')[2]
+            for call in self.calls.mock_calls
+            if '.' in call[0] or call[0] == 'forget'
+        ]
+
+    def test_its_device_is_exported(self):
+        update = self.source._export(None, self.volume)
+        self.assertEqual(self.exporter.create_for_move.return_value, update)
+        self.vdisk.stable_path.assert_called_once_with(
+            self.volume, to_device=True
+        )
+        self.exporter.create_for_move.assert_called_once_with(
+            None, self.volume, self.backend.attached_path.return_value
+        )
+        names = self.names()
+        order = [
+            names.index(name)
+            for name in (
+                'check_location',
+                'stable_path',
+                'activate',
+                'attached_path',
+                'create_for_move',
+            )
+        ]
+        self.assertEqual(sorted(order), order)
+
+    def test_logical_volumes_keep_their_link(self):
+        self.backend.makes_devices = False
+        self.source._export(None, self.volume)
+        self.vdisk.stable_path.assert_not_called()
+
+    def test_a_device_that_nobody_needs_goes_with_the_export(self):
+        self.vdisk.deactivate.side_effect = exception.DiskError('in use')
+        self.source.abort(self.volume, self.found)
+        names = self.names()
+        self.assertLess(names.index('remove'), names.index('deactivate'))
+        self.calls.forget.assert_called_once_with('id', self.found)
+
+    def test_the_server_here_keeps_its_device(self):
+        self.attached = {'a': {'host': 'a'}, 'b': {'host': 'b'}}
+        self.source.abort(self.volume, self.found)
+        self.vdisk.deactivate.assert_not_called()
+        self.exporter.remove.assert_called_once()
