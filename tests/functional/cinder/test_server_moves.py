@@ -115,12 +115,12 @@ class LiveMigrationTestCase(moves_base.MoveTestCase):
 class RefusalTestCase(moves_base.MoveTestCase):
     def refuse(self, reason, **connector):
         """Try to attach on host2, which leaves nothing."""
-        self.assertRaises(
+        self.error = self.assertRaises(
             client.OpenStackApiException,
             self.attach_too,
             'host2',
             **connector,
-        )
+        ).response.text
         self.assertIn(reason, self.log.output)
         # Nova deletes what it has not got a connection of
         (second,) = set(self.attachments()) - {self.first}
@@ -130,8 +130,10 @@ class RefusalTestCase(moves_base.MoveTestCase):
         commands = [command[1] for command in self.network.commands]
         self.assertNotIn('create', commands)
 
-    def assertTold(self):
-        """The owner of the volume finds a message."""
+    def assertTold(self, reason):
+        """Nova is told the reason, and the owner finds a message."""
+        self.assertIn(reason, self.error)
+        self.assertNotIn('host1', self.error)
         (message,) = self.api.api_get('/messages')['messages']
         self.assertEqual(
             ('attach volume:Failed to attach volume.', self.volume_['id']),
@@ -148,7 +150,7 @@ class RefusalTestCase(moves_base.MoveTestCase):
         self.claim_there()
         self.is_on('host2')
         self.refuse('has no iSCSI initiator', initiator='')
-        self.assertTold()
+        self.assertTold('has no iSCSI initiator')
 
     def test_a_drain(self):
         move_records.write(
@@ -159,7 +161,7 @@ class RefusalTestCase(moves_base.MoveTestCase):
         self.claim_there()
         self.is_on('host1', 'migrating')
         self.refuse('it is being moved to another disk')
-        self.assertTold()
+        self.assertTold('it is being moved to another disk')
 
     def test_a_snapshot(self):
         objects.Snapshot(
@@ -171,7 +173,7 @@ class RefusalTestCase(moves_base.MoveTestCase):
         self.claim_there()
         self.is_on('host2')
         self.refuse('it has snapshots')
-        self.assertTold()
+        self.assertTold('it has snapshots')
 
     def test_down(self):
         self.claim_there()
@@ -182,7 +184,7 @@ class RefusalTestCase(moves_base.MoveTestCase):
         service.disabled = True
         service.save()
         self.refuse('is down or disabled')
-        self.assertTold()
+        self.assertTold('only to servers on the same host')
 
 
 class ColdMigrationTestCase(moves_base.MoveTestCase):
