@@ -48,9 +48,14 @@ from nova_diskplacer.host import retry_logger
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks at the records, and after an attempt that failed.
+# Seconds between two looks at the records, without any, and after an attempt
+# that failed.
 _PAUSE = 3.0
+_IDLE_PAUSE = 15.0
 _RETRY_PAUSE = 30.0
+
+# Seconds after which a state that has not changed is written again.
+_WRITE_PAUSE = 60.0
 
 _MB = 10**6
 _MIB = 1 << 20
@@ -96,6 +101,8 @@ class Settler:
         self._states: dict[str, settling.VDisk] = {}
         self._most: dict[str, int] = {}
         self._due: dict[str, float] = {}
+        self._root_of: dict[str, str] = {}
+        self._written: dict[str, settling.Settling] = {}
         self._running: dict[str, concurrent.futures.Future[None]] = {}
         self._log = log_once.ChangeLogger(LOG)
         self._looking = retry_logger.RetryLogger(
@@ -121,7 +128,7 @@ class Settler:
         ):
             while not self._stopped.is_set():
                 self._looking.run(lambda: self.look(pool))
-                self._stopped.wait(_PAUSE)
+                self._stopped.wait(_PAUSE if self._states else _IDLE_PAUSE)
 
     def look(self, pool: concurrent.futures.Executor) -> None:
         """Begin what is due, and write the state.
@@ -141,6 +148,7 @@ class Settler:
             del self._states[volume_id]
             self._due.pop(volume_id, None)
             self._most.pop(volume_id, None)
+            self._root_of.pop(volume_id, None)
             self._log.clear(volume_id)
         busy = {
             self._states[volume_id].disk
@@ -153,6 +161,8 @@ class Settler:
                 self._look_at_source(destination, volume_id)
                 continue
             self._states.setdefault(volume_id, vdisk)
+            backend = destination.operations.backend
+            self._root_of[volume_id] = backend.disk_root
             now = time.monotonic()
             if (
                 vdisk.disk in busy
@@ -170,7 +180,8 @@ class Settler:
     def _find(self) -> dict[str, tuple[Destination, settling.VDisk]]:
         """Return the vdisks that are to follow their servers, by volume."""
         found = {}
-        for volume_id in store.moving_volumes():
+        held: dict[str, dict[str, list[str]]] = {}
+        for volume_id in store.arriving_volumes(self._destinations):
             try:
                 move = store.read(volume_id)
                 volume = store.fresh(volume_id)
@@ -187,30 +198,34 @@ class Settler:
             ):
                 continue
             name = naming.volume(volume)
+            if move.to not in held:
+                held[move.to] = _held(destination)
             vdisk = settling.VDisk(
                 volume_id,
                 name,
                 move.server,
                 volume_utils.extract_host(move.source, 'host'),
-                self._disk_of(destination, name),
+                self._disk_of(destination, name, held[move.to].get(name, [])),
                 settling.WAITING,
                 time.time(),
             )
             found[volume_id] = destination, vdisk
         return found
 
-    def _disk_of(self, destination: Destination, name: str) -> str:
-        """Return the disk here of a vdisk, '' if it is not known."""
-        backend = destination.operations.backend
+    def _disk_of(
+        self, destination: Destination, name: str, disks: list[str]
+    ) -> str:
+        """Return the disk here of a vdisk, '' if it is not known.
+
+        :param disks: those that hold it.
+        """
         try:
-            linked = backend.linked_disk(name)
+            linked = destination.operations.backend.linked_disk(name)
             if linked not in (None, links.REMOTE):
                 return linked or ''
-            disks = backend.disks_holding(name)
+            reason = f'its targets are on disks {", ".join(disks) or "none"}'
         except exception.DiskPlacerError as error:
             disks, reason = [], str(error)
-        else:
-            reason = f'its targets are on disks {", ".join(disks) or "none"}'
         if len(disks) == 1:
             return disks[0]
         self._log.log(name, '%s does not follow its server: %s', name, reason)
@@ -313,24 +328,35 @@ class Settler:
             )
 
     def _write(self) -> None:
-        """Write the state of each disk root."""
-        by_root: dict[str, list[settling.VDisk]] = collections.defaultdict(
-            list
-        )
-        for destination in self._destinations.values():
-            backend = destination.operations.backend
-            held = {disk.uuid for disk in backend.disks()}
-            by_root[backend.disk_root] += [
+        """Write the state of each disk root, if it has changed or is old."""
+        now = time.time()
+        for root in sorted(self._roots()):
+            vdisks = tuple(
                 vdisk
-                for vdisk in list(self._states.values())
-                if vdisk.disk in held
-            ]
-        for root, vdisks in by_root.items():
-            unique = {vdisk.volume: vdisk for vdisk in vdisks}
-            settling.write(
-                root,
-                settling.Settling(
-                    time.time(),
-                    tuple(unique[one] for one in sorted(unique)),
-                ),
+                for volume_id, vdisk in sorted(self._states.items())
+                if self._root_of.get(volume_id) == root
             )
+            last = self._written.get(root)
+            if (
+                last is None
+                or last.vdisks != vdisks
+                or now - last.time > _WRITE_PAUSE
+            ):
+                state = settling.Settling(now, vdisks)
+                settling.write(root, state)
+                self._written[root] = state
+
+    def _roots(self) -> set[str]:
+        return {
+            destination.operations.backend.disk_root
+            for destination in self._destinations.values()
+        }
+
+
+def _held(destination: Destination) -> dict[str, list[str]]:
+    """Return the disks of a backend that hold a vdisk, by its name."""
+    held = collections.defaultdict(list)
+    for disk in destination.operations.backend.disks():
+        for vdisk in disk.vdisks:
+            held[vdisk.name].append(disk.uuid)
+    return held

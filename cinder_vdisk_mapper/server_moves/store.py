@@ -16,6 +16,7 @@ Both hosts change the phase of a record only if it is still what they have
 read, so that of two who decide at a time one succeeds.
 """
 
+import collections.abc
 import dataclasses
 from typing import Any
 
@@ -134,6 +135,23 @@ def moving_volumes() -> list[str]:
             db.query(_Row.volume_id)
             .filter(_Row.key.in_(record.KEYS), _Row.deleted.is_(False))
             .distinct()
+        )
+        return sorted(volume_id for (volume_id,) in rows)
+
+
+@errors.cinder_errors()
+def arriving_volumes(backends: collections.abc.Iterable[str]) -> list[str]:
+    """Return the IDs of the volumes whose servers move to some backends.
+
+    :param backends: Cinder hosts without pools.
+    :raises DiskPlacerError: the database does not answer.
+    """
+    context = cinder_context.get_admin_context()
+    with db_api.main_context_manager.reader.using(context) as db:
+        rows = db.query(_Row.volume_id).filter(
+            _Row.key == record.TO,
+            _Row.value.in_(sorted(backends)),
+            _Row.deleted.is_(False),
         )
         return sorted(volume_id for (volume_id,) in rows)
 

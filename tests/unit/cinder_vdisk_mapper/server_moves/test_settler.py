@@ -67,7 +67,7 @@ class SettlerTestCase(testtools.TestCase):
         self.moves, self.holders = {}, {}
         self.clock = itertools.count(0.0, 100.0)
         for target, name, value in (
-            (store, 'moving_volumes', lambda: sorted(self.moves)),
+            (store, 'arriving_volumes', lambda _: sorted(self.moves)),
             (store, 'read', self.read),
             (store, 'fresh', self.fresh),
             (settle_move, 'settle', self.settle),
@@ -228,6 +228,27 @@ class SettlerTestCase(testtools.TestCase):
         self.moves['1'] = exception.DiskError('odd')
         self.assertEqual(['2'], self.look())
         self.assertIn('odd', self.log.output)
+
+    def test_an_idle_host_is_left_alone(self):
+        """Its disks are not looked at, and its state is rarely written."""
+        now, written = [1000.0], []
+        settler.time.time = lambda: now[0]
+        self.backend.disks = None
+        self.useFixture(
+            fixtures.MockPatchObject(
+                settling,
+                'write',
+                lambda root, state: written.append(state.time),
+            )
+        )
+        for _ in range(31):
+            self.look()
+            now[0] += 15
+        self.assertTrue(5 <= len(written) <= 8, written)
+        # the agent takes it for dead otherwise
+        self.assertGreater(
+            settling._SILENT, settler._WRITE_PAUSE + settler._IDLE_PAUSE
+        )
 
     def test_limits(self):
         for rate, share, mbps, limit in (
