@@ -57,12 +57,14 @@ from cinder_vdisk_mapper.features import qemu_img
 from cinder_vdisk_mapper.features import stats
 from cinder_vdisk_mapper.features.manage_existing import ManagedVDisks
 from cinder_vdisk_mapper.features.migration import Migration
+from cinder_vdisk_mapper.server_moves import checks
 from cinder_vdisk_mapper.server_moves.server_moves import ServerMoves
 from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks.layouts import Operations
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer import internals
 from nova_diskplacer.disks import discover
@@ -612,6 +614,8 @@ class VDiskMapperDriver(driver.VolumeDriver):
         capabilities |= {
             'vdisk_media': self.configuration.vdisk_media,
             'location_info': str(self._location),
+            constants.CAN_MOVE: self.configuration.safe_get('target_helper')
+            == checks.LIO,
         }
         name = self.configuration.safe_get('volume_backend_name')
         pool = {

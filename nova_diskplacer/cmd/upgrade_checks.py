@@ -295,8 +295,9 @@ def moves(enabled: bool, unable: collections.abc.Collection[str]) -> Result:
             '[diskplacer_scheduler] moves is true, and cinder-volume moves no '
             f'vdisks on: {", ".join(sorted(unable))}. Servers that Nova moves '
             'from or to these hosts fail to attach their volumes. Upgrade '
-            'nova-diskplacer there and restart cinder-volume, or set moves to '
-            'false until then.'
+            'nova-diskplacer there, set target_helper = lioadm in the '
+            'sections of the backends and restart cinder-volume, or set moves '
+            'to false until then.'
         )
     return success()
 

@@ -50,8 +50,20 @@ class UpgradeFactsTestCase(base.CinderTestCase):
         self.assertEqual({'vdisk'}, self.reader.backends())
         self.assertEqual({'any'}, {one.media for one in self.reader.pools()})
 
-    def test_backends_that_do_not_say_that_they_move_vdisks(self):
+    def test_backends_that_move_vdisks_need_lioadm(self):
         self.assertEqual(set(base.HOSTS), self.reader.hosts_without_moves())
+        moving, *others = base.HOSTS
+        self.override_config('target_helper', 'lioadm', moving)
+        for service in self.volume:
+            service.manager.publish_service_capabilities(self.context)
+        self.wait_until(
+            lambda: self.read_again() == set(others),
+            'the scheduler hears that a backend moves vdisks',
+        )
+
+    def read_again(self):
+        reader = upgrade_facts.Reader(types.SimpleNamespace())
+        return reader.hosts_without_moves()
 
     def test_quotas(self):
         self.assertEqual(checks.Quotas(10, 1000, -1), self.reader.quotas())
