@@ -125,15 +125,13 @@ def connect_by_new_backend(
     return connection
 
 
-def _check_blank(
-    backend: base.Backend, volume: Volume, request: BindRequest, disk: str
-) -> None:
-    """Check that the vdisk of a volume has no content that would be lost.
+def is_blank(backend: base.Backend, request: BindRequest, disk: str) -> bool:
+    """Return whether the vdisk of a volume has no content to be kept.
 
     Content that a server wrote at its boot to a volume that Nova made for
     it does not count if the server was never active.
 
-    :raises BindingError: it may have content.
+    :raises DiskError: the disk is not there.
     """
     _, vdisk = backend.find_vdisk(disk, request.name)
     server = request.server
@@ -143,7 +141,17 @@ def _check_blank(
         and vdisk.server_id == server.uuid
         and not server.launched
     )
-    if not never_active and backend.written(disk, request.name):
+    return never_active or not backend.written(disk, request.name)
+
+
+def _check_blank(
+    backend: base.Backend, volume: Volume, request: BindRequest, disk: str
+) -> None:
+    """Check that the vdisk of a volume has no content that would be lost.
+
+    :raises BindingError: it may have content.
+    """
+    if not is_blank(backend, request, disk):
         raise _refused(volume, f'it has content on disk {disk}')
 
 

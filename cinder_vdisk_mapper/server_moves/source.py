@@ -295,8 +295,8 @@ class Source:
         location = naming.location(volume)
         if store.connectors(volume.id):
             return False
-        return not any(
-            self._backend.written(disk, request.name)
+        return all(
+            handover.is_blank(self._backend, request, disk)
             for disk in location.disks
         )
 

@@ -187,6 +187,32 @@ class RefusalTestCase(moves_base.MoveTestCase):
         self.assertTold('only to servers on the same host')
 
 
+class RescheduledTestCase(moves_base.MoveTestCase):
+    def test_a_server_that_never_was_active(self):
+        """Nova builds it on the next host, and nobody misses its content."""
+        server = self.server(
+            'host1',
+            {max(self.here.disks()): 1},
+            launched=False,
+            vdisks=1,
+            vdisk_gb=1,
+        )
+        volume = self.create(1, f'{server}-blank-vol')
+        attachment = self.reserve(volume, server)
+        path = self.connect(attachment)['device_path']
+        with open(path, 'r+b') as stream:
+            stream.write(b'one')
+        self.delete_attachment(attachment)
+        self.placement._call('delete', f'/allocations/{server}')
+        self.claim(server, {self.target: 1})
+        self.nova.servers[server]['OS-EXT-SRV-ATTR:host'] = 'host2'
+        self.connect(self.reserve(volume, server), 'host2')
+        row = objects.Volume.get_by_id(self.context, volume['id'])
+        self.assertEqual(moves_base.THERE, row.host)
+        self.assertIsNone(store.read(volume['id']))
+        self.assertEqual({}, self.network.targets)
+
+
 class ColdMigrationTestCase(moves_base.MoveTestCase):
     def resize(self):
         """Do as Nova; returns the attachment at host2."""
