@@ -249,6 +249,15 @@ VOLUME: internals.Names = (
         'Looks for the header of an image in a vdisk to be managed.',
     ),
     Name(
+        'cinder.utils.get_root_helper',
+        'Starts the helper process of ``diskplacer-settle``.',
+    ),
+    Name(
+        'cinder.rpc.init',
+        'Has ``diskplacer-settle`` ask cinder-volume of other hosts.',
+        ('conf',),
+    ),
+    Name(
         'cinder.utils.execute',
         'Runs ``qemu-img``, by rootwrap if root is needed.',
     ),
