@@ -413,6 +413,12 @@ def settle(move: SettleMove) -> None:
     :raises DiskPlacerError: it is not moved; the other vdisk is the volume,
         or a repetition finishes the move.
     """
+    if move.has_arrived():
+        # whoever uses the volume by now, the other vdisk is not it
+        with move.locked():
+            move.source.condemn()
+        move.source.delete()
+        return
     move.check_sight()
     try:
         move.leave()

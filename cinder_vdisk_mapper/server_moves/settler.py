@@ -54,6 +54,12 @@ _PAUSE = 3.0
 _IDLE_PAUSE = 15.0
 _RETRY_PAUSE = 30.0
 
+# Most seconds after attempts that failed, each twice as many as before.
+_LONGEST_PAUSE = 600.0
+
+# Copies that are under way, or wait for another host.
+_THREADS = 64
+
 # Seconds after which a state that has not changed is written again.
 _WRITE_PAUSE = 60.0
 
@@ -101,6 +107,7 @@ class Settler:
         self._states: dict[str, settling.VDisk] = {}
         self._most: dict[str, int] = {}
         self._due: dict[str, float] = {}
+        self._pauses: dict[str, float] = {}
         self._root_of: dict[str, str] = {}
         self._written: dict[str, settling.Settling] = {}
         self._running: dict[str, concurrent.futures.Future[None]] = {}
@@ -122,9 +129,7 @@ class Settler:
         )
         with (
             files.sole(f'settle-{lock}', refusal),
-            concurrent.futures.ThreadPoolExecutor(
-                self._limits.parallel, 'settle'
-            ) as pool,
+            concurrent.futures.ThreadPoolExecutor(_THREADS, 'settle') as pool,
         ):
             while not self._stopped.is_set():
                 self._looking.run(lambda: self.look(pool))
@@ -147,35 +152,46 @@ class Settler:
         ):
             del self._states[volume_id]
             self._due.pop(volume_id, None)
+            self._pauses.pop(volume_id, None)
             self._most.pop(volume_id, None)
             self._root_of.pop(volume_id, None)
             self._log.clear(volume_id)
-        busy = {
-            self._states[volume_id].disk
-            for volume_id in self._running
-            if volume_id in self._states
-        }
+        for volume_id in found.keys() & self._running.keys():
+            self._look_at_source(found[volume_id][0], volume_id)
         for volume_id, (destination, vdisk) in found.items():
             self._keep_waiting(destination, vdisk.name)
             if volume_id in self._running:
-                self._look_at_source(destination, volume_id)
                 continue
             self._states.setdefault(volume_id, vdisk)
+            self._change(volume_id, disk=vdisk.disk)
             backend = destination.operations.backend
             self._root_of[volume_id] = backend.disk_root
-            now = time.monotonic()
-            if (
-                vdisk.disk in busy
-                or not vdisk.disk
-                or self._due.get(volume_id, 0.0) > now
-                or len(self._running) >= self._limits.parallel
-            ):
-                continue
-            busy.add(vdisk.disk)
-            self._running[volume_id] = pool.submit(
-                self._settle, destination, vdisk
-            )
+            if self._due.get(
+                volume_id, 0.0
+            ) <= time.monotonic() and self._has_room(vdisk.disk):
+                self._running[volume_id] = pool.submit(
+                    self._settle, destination, vdisk
+                )
         self._write()
+
+    def _has_room(self, disk: str) -> bool:
+        """Return whether a copy to a disk may begin.
+
+        Copies that wait for another host keep no others back.
+
+        :param disk: its UUID, '' if it is not known.
+        """
+        disks = [
+            self._states[volume_id].disk
+            for volume_id in self._running
+            if self._states[volume_id].state != settling.AWAY
+        ]
+        return (
+            bool(disk)
+            and disk not in disks
+            and len(disks) < self._limits.parallel
+            and len(self._running) < _THREADS
+        )
 
     def _find(self) -> dict[str, tuple[Destination, settling.VDisk]]:
         """Return the vdisks that are to follow their servers, by volume."""
@@ -276,7 +292,12 @@ class Settler:
             state, reason = settling.FAILED, f'{type(error).__name__}: {error}'
         else:
             state, reason = settling.WAITING, ''
-        self._due[volume_id] = time.monotonic() + _RETRY_PAUSE
+        pause = _RETRY_PAUSE
+        if state == settling.FAILED:
+            last = self._pauses.get(volume_id, pause / 2)
+            pause = min(2 * last, _LONGEST_PAUSE)
+        self._pauses[volume_id] = pause
+        self._due[volume_id] = time.monotonic() + pause
         self._change(volume_id, state=state, reason=reason)
         if state in (settling.AWAY, settling.FAILED):
             self._log.log(
@@ -286,7 +307,11 @@ class Settler:
 
     def _progress(self, volume_id: str, done: int, total: int) -> None:
         before, now = self._states.get(volume_id), time.time()
-        if before is None:
+        if before is None or (
+            # it waits for the other host
+            before.state == settling.AWAY
+            and (before.done, before.total) == (done, total)
+        ):
             return
         if before.state != settling.COPYING or done < before.done:
             self._change(

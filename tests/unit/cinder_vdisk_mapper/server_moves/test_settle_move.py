@@ -243,6 +243,19 @@ class WalkTestCase(SettlingTestCase):
         self.assertFalse(world.copying)
         self.assertEqual(record.LEFT, world.record.phase)
 
+    def test_a_volume_that_was_detached_before_the_source_was_back(self):
+        world = self.make_world()
+        world.meanwhile = self.at(11, world.go_away)
+        while world.saved == A:
+            world.command('settle')
+        world.go_away()
+        world.guest = mock.Mock(side_effect=exception.DiskError('no disk'))
+        world.command('settle')
+        self.assertIsNotNone(world.record)
+        world.come_back()
+        world.command('settle')
+        self.assert_settled(world)
+
     def test_nothing_leads_back_from_here(self):
         world = self.make_world()
         world.saved = world.link = B

@@ -183,6 +183,14 @@ class SettlerTestCase(testtools.TestCase):
             self.look()
         self.assertTrue(2 <= len(self.settled) <= 4, self.settled)
         self.assertEqual(1, self.log.output.count('bad'))
+        # ever more rarely
+        self.clock = itertools.count(0.0, 100.0)
+        for _ in range(30):
+            self.look()
+        before = len(self.settled)
+        for _ in range(30):
+            self.look()
+        self.assertLess(len(self.settled) - before, 11)
 
     def test_progress(self):
         self.add('1', A)
@@ -217,10 +225,34 @@ class SettlerTestCase(testtools.TestCase):
         ):
             self.settler.look(self.pool)
             self.assertEqual(settling.AWAY, self.states()['1'].state)
+            # QEMU's copy is asked each second
+            self.settler._progress('1', 10, 50)
+            self.settler._write()
+            self.assertEqual(settling.AWAY, self.states()['1'].state)
             self.settler.look(self.pool)
         self.assertEqual(1, self.log.output.count('waits'))
         self.settler.look(self.pool)
         self.assertEqual(settling.COPYING, self.states()['1'].state)
+
+    def test_copies_that_wait_keep_no_others_back(self):
+        self.settler = self.make(settler.Limits(parallel=1))
+        for volume_id, disk in (('1', A), ('2', A), ('3', B)):
+            self.add(volume_id, disk)
+        self.settler.look(self.pool)
+        self.assertEqual(1, len(self.pool.begun))
+        with (
+            mock.patch.object(remote, 'check_there', side_effect=remote.Away),
+            mock.patch.object(
+                settler.links,
+                'remote_device',
+                lambda _, name: '/dev/x' if name == 'volume-1' else None,
+            ),
+        ):
+            for number in (2, 2):
+                self.settler.look(self.pool)
+                self.assertEqual(number, len(self.pool.begun))
+        self.pool.run()
+        self.assertEqual(['1', '2'], [one for one, *_ in self.settled])
 
     def test_a_record_that_cannot_be_read(self):
         self.add('1', A)
