@@ -19,6 +19,7 @@ from cinder_vdisk_mapper.cinder_api.releases import db_api
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks.filesystem import devices
 from tests.functional.crash import cloud as cloud_
+from tests.functional.crash import drains
 from tests.functional.crash import operations
 from tests.functional.crash.operations import expect
 
@@ -66,6 +67,33 @@ class Detach(operations.BindClaimed):
         operations.expect_text(cloud, 'a', volume)
 
 
+class _DeviceDrain(drains.DrainInUse):
+    connection = 'block'
+
+    # what is deleted is deleted as in a drain of files
+    ways = (operations.AGAIN,)
+
+    def survived(self, cloud, made):
+        super().survived(cloud, made)
+        # whatever was killed, a server starts
+        path = made['path']
+        expect(True, stat.S_ISBLK(os.stat(path).st_mode), 'a device')
+
+    def check(self, cloud, made):
+        super().check(cloud, made)
+        expect_device(cloud, cloud.get(made['volume']))
+
+
+class DrainDeviceInUse(_DeviceDrain):
+    """Empties the disk of a server that runs with a loop device."""
+
+
+class DrainDeviceStopped(_DeviceDrain):
+    """Empties the disk of a server that is stopped."""
+
+    runs = False
+
+
 def expect_device(cloud, volume):
     """See that the link of a volume leads to its device, the only one."""
     place = devices.path(volume.provider_location, volume.name)
@@ -78,4 +106,4 @@ def expect_device(cloud, volume):
     expect(volume.size * cloud_.GIB, size, 'size of the device')
 
 
-OPERATIONS = (BindAsDevice, Detach)
+OPERATIONS = (BindAsDevice, Detach, DrainDeviceInUse, DrainDeviceStopped)
