@@ -12,6 +12,8 @@
 
 """Facts of diskplacer-status and metrics of a host, of a running agent."""
 
+import os
+import time
 import uuid
 
 import fixtures
@@ -20,6 +22,7 @@ from nova_diskplacer import constants
 from nova_diskplacer.cmd import upgrade_checks as checks
 from nova_diskplacer.cmd import upgrade_facts
 from nova_diskplacer.disks import bind_failures
+from nova_diskplacer.disks import settling
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.profiles import catalogue
 from tests.functional.agent import base
@@ -68,6 +71,29 @@ class HostStatusTest(base.AgentTestCase):
         self.wait_for(lambda: self.agent.current_status().reported)
         bind_failures.count(self.conf.diskplacer.disk_root, 'disk')
         self.assertEqual(1, self.agent.current_status().bind_failures['disk'])
+
+    def test_vdisks_that_follow_their_servers(self):
+        root = self.conf.diskplacer.disk_root
+        self.assertEqual((), self.agent.current_status().settling)
+        vdisk = settling.VDisk(
+            'v',
+            'volume-v',
+            self.server,
+            'compute-1',
+            self.disk,
+            settling.AWAY,
+            1.0,
+        )
+        settling.write(root, settling.Settling(time.time(), (vdisk,)))
+        self.assertEqual((vdisk,), self.agent.current_status().settling)
+        # nobody settles, and a link tells of a vdisk
+        settling.write(root, settling.Settling(1.0, ()))
+        os.mkdir(os.path.join(root, 'remote'))
+        os.symlink('/dev/x', os.path.join(root, 'remote', 'volume-w'))
+        (other,) = self.agent.current_status().settling
+        self.assertEqual(('w', 'failed'), (other.volume, other.state))
+        os.unlink(os.path.join(root, 'remote', 'volume-w'))
+        self.assertEqual((), self.agent.current_status().settling)
 
     def test_facts_of_diskplacer_status(self):
         for name, value in (
