@@ -63,13 +63,16 @@ _AS_MUCH = 0.001
 class Size(typing.NamedTuple):
     """How much is simulated.
 
-    ``until`` and ``large_until`` are in mean lifetimes, ``batch_seconds`` is
-    how long the solver may take for a batch, and ``rounds`` how often workers
-    choose at the same time in each state.
+    ``load_hosts`` are those of the scenarios by load, ``large_hosts`` of the
+    large one, ``hosts`` of the others. ``until`` and ``large_until`` are in
+    mean lifetimes, ``batch_seconds`` is how long the solver may take for a
+    batch, and ``rounds`` how often workers choose at the same time in each
+    state.
     """
 
     seeds: int
     hosts: int
+    load_hosts: int
     until: float
     large_hosts: int
     large_until: float
@@ -83,6 +86,7 @@ class Size(typing.NamedTuple):
 FULL = Size(
     seeds=5,
     hosts=120,
+    load_hosts=200,
     until=1.25,
     large_hosts=1000,
     large_until=1.0,
@@ -95,6 +99,7 @@ FULL = Size(
 QUICK = FULL._replace(
     seeds=2,
     hosts=40,
+    load_hosts=60,
     until=1.0,
     large_hosts=80,
     loads=(60, 90, 95, 100),
@@ -182,7 +187,7 @@ def load_scenarios(size: Size) -> list[Scenario]:
     found = [
         Scenario(
             f'load_{load}',
-            fleets.equal(size.hosts),
+            fleets.equal(size.load_hosts),
             mix,
             load,
             every,
