@@ -70,6 +70,14 @@ class Server:
 
 
 @dataclasses.dataclass(frozen=True)
+class Migration:
+    """A migration of a server."""
+
+    status: str
+    server: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Provider:
     """A disk in Placement, in GiB; ``claims`` are by consumer."""
 
@@ -111,7 +119,7 @@ class Facts:
     snapshots: dict[str, Snapshot] = dataclasses.field(default_factory=dict)
     attached: frozenset[tuple[str, str]] = frozenset()
     servers: dict[str, Server] = dataclasses.field(default_factory=dict)
-    migrations: dict[str, str] = dataclasses.field(default_factory=dict)
+    migrations: dict[str, Migration] = dataclasses.field(default_factory=dict)
     providers: dict[str, Provider] = dataclasses.field(default_factory=dict)
     disks: dict[str, Disk] = dataclasses.field(default_factory=dict)
     links: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)

@@ -265,11 +265,14 @@ def leak(facts: Facts, consumer: str) -> str:
     server = facts.servers.get(consumer)
     if server is not None:
         return 'its server is deleted' if server.deleted else ''
-    status = facts.migrations.get(consumer)
-    if status is None:
+    migration = facts.migrations.get(consumer)
+    if migration is None:
         return 'it is neither a server nor a migration'
+    status = migration.status
     if status in ('error', 'failed', 'confirmed', 'reverted', 'completed'):
         return f'its migration is {status}'
+    if _is_gone(facts, migration.server):
+        return f'its migration is {status}, and its server deleted'
     return ''
 
 
@@ -366,10 +369,12 @@ def told(
     """Return what a check of the project's says of a cloud that is well.
 
     What it says of an object that Nova or Cinder left is told apart, a blank
-    volume among them, and that vdisks lack which users have deleted.
+    volume among them, and that vdisks lack which users have deleted, or that
+    nothing fills the space that a resize or an unshelve has claimed for them.
     """
     apart = broken(facts)
     deleted = _deleted_gb(facts)
+    ever = {server.uuid for server, _ in _deleted(facts)}
     found = []
     for text in texts:
         owner, reason = PROJECT, ''
@@ -379,6 +384,8 @@ def told(
         if _BLANK_FINDING in text:
             owner, reason = NOVA, 'Nova leaves it, and the audit names it'
         if 'without-vdisks' in text and any(one in text for one in deleted):
+            owner, reason = USER, 'its user has deleted vdisks of it'
+        if '"pending"' in text and any(one in text for one in ever):
             owner, reason = USER, 'its user has deleted vdisks of it'
         found.append(Violation(rule, subject, text, owner, reason))
     return found
@@ -390,11 +397,20 @@ def _deleted_gb(facts: Facts) -> collections.Counter[str]:
     A resize and an unshelve claim anew what is deleted before.
     """
     found: collections.Counter[str] = collections.Counter()
-    for volume in facts.volumes.values():
-        server = facts.servers.get(volume.title.removesuffix(_BLANK))
-        if server and volume.deleted and volume.ended > server.begun:
+    for server, volume in _deleted(facts):
+        if volume.ended > server.begun:
             found[server.uuid] += volume.size_gb
     return found
+
+
+def _deleted(
+    facts: Facts,
+) -> collections.abc.Iterator[tuple[Server, Volume]]:
+    """Return the deleted vdisks of boots, and their servers."""
+    for volume in facts.volumes.values():
+        server = facts.servers.get(volume.title.removesuffix(_BLANK))
+        if server and volume.deleted:
+            yield server, volume
 
 
 def unused(
@@ -403,17 +419,25 @@ def unused(
     """Return the blank volumes of boots that were cut short.
 
     :param owned: ids of the volumes that somebody goes on with.
-    :param named: what the audits say; one that they name is told apart.
+    :param named: what the audits say; one that they name is told apart, and
+        one with snapshots.
     """
+    reasons = {
+        snapshot.volume: 'Cinder deletes no volume with snapshots'
+        for snapshot in facts.snapshots.values()
+        if not snapshot.deleted
+    } | {
+        uuid: 'Nova leaves it; the audit names it'
+        for uuid in facts.volumes
+        if uuid in named
+    }
     return [
         Violation(
             'blank-volume',
             volume.uuid,
             f'{volume.title}, {volume.status}',
-            CINDER if volume.uuid in named else PROJECT,
-            'Nova leaves it; the audit names it'
-            if volume.uuid in named
-            else '',
+            CINDER if volume.uuid in reasons else PROJECT,
+            reasons.get(volume.uuid, ''),
         )
         for volume in facts.volumes.values()
         if not volume.deleted

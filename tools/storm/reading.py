@@ -35,6 +35,7 @@ from tools.minicloud.state import State
 from tools.storm.facts import Disk
 from tools.storm.facts import Facts
 from tools.storm.facts import File
+from tools.storm.facts import Migration
 from tools.storm.facts import Provider
 from tools.storm.facts import Server
 from tools.storm.facts import Snapshot
@@ -244,10 +245,16 @@ def _server(row: Row) -> Server:
     )
 
 
-def _migrations(state: State) -> dict[str, str]:
-    """Return the status of each migration."""
-    rows = query(state, 'nova_cell1', 'SELECT uuid, status FROM migrations')
-    return {row['uuid']: row['status'] for row in rows}
+def _migrations(state: State) -> dict[str, Migration]:
+    rows = query(
+        state,
+        'nova_cell1',
+        'SELECT uuid, status, instance_uuid FROM migrations',
+    )
+    return {
+        row['uuid']: Migration(row['status'], row['instance_uuid'])
+        for row in rows
+    }
 
 
 def _providers(state: State) -> dict[str, Provider]:

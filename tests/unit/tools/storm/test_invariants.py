@@ -70,7 +70,7 @@ def well():
                 SERVER, 'active', '', HOST, 2, 1, 'round_robin'
             )
         },
-        migrations={MIGRATION: 'confirmed'},
+        migrations={MIGRATION: facts.Migration('confirmed', SERVER)},
         providers={
             'disk-a': facts.Provider('disk-a', 10, 0, {SERVER: 1}),
             'disk-b': facts.Provider('disk-b', 10, 3, {SERVER: 1}),
@@ -235,9 +235,22 @@ class RulesTest(testtools.TestCase):
             self.assertFound('leaked-claim', consumer, 'nova')
 
     def test_claim_of_a_migration_that_goes_on(self):
-        self.facts.migrations[MIGRATION] = 'migrating'
+        self.facts.migrations[MIGRATION] = facts.Migration('migrating', SERVER)
         self.facts.providers['disk-a'].claims[MIGRATION] = 1
         self.assertEqual([], invariants.check(self.facts))
+
+    def test_claim_of_a_migration_whose_server_is_deleted(self):
+        self.facts.servers['deleted'] = facts.Server(
+            'deleted', 'deleted', '', HOST, deleted=True
+        )
+        self.facts.migrations[MIGRATION] = facts.Migration(
+            'migrating', 'deleted'
+        )
+        self.facts.providers['disk-a'].claims[MIGRATION] = 1
+        self.assertFound('leaked-claim', MIGRATION, 'nova')
+        text = f'claim-without-server: {MIGRATION}'
+        (told,) = invariants.told(self.facts, 'audit', 'host', [text])
+        self.assertEqual('nova', told.owner)
 
     def test_vdisks_that_are_neither_there_nor_claimed(self):
         self.change('servers', SERVER, vdisks=3)
@@ -261,9 +274,15 @@ class RulesTest(testtools.TestCase):
         text = f'without-vdisks: {SERVER}'
         (told,) = invariants.told(self.facts, 'audit', 'host', [text])
         self.assertEqual('user', told.owner)
+        # an unshelve has claimed their space again
+        self.change('servers', SERVER, begun='2026-11-25T21:00:02')
+        pending = f'"pending" {SERVER}'
+        (told,) = invariants.told(self.facts, 'check', 'check', [pending])
+        self.assertEqual('user', told.owner)
         del self.facts.volumes['deleted']
-        (told,) = invariants.told(self.facts, 'audit', 'host', [text])
-        self.assertEqual('project', told.owner)
+        for finding in (text, pending):
+            (told,) = invariants.told(self.facts, 'audit', 'host', [finding])
+            self.assertEqual('project', told.owner)
 
     def test_server_whose_vdisks_are_reserved(self):
         """A resize has them reserved, which is as safe as a claim."""
@@ -315,6 +334,12 @@ class ToldTest(testtools.TestCase):
             ['v0', 'v1'],
             [one.subject for one in invariants.unused(found, (), '')],
         )
+        self.assertEqual(
+            ['project', 'cinder'],
+            [one.owner for one in invariants.unused(found, (), '')],
+            'a snapshot keeps the second one',
+        )
+        found.snapshots.clear()
         self.assertEqual(
             ['cinder', 'project'],
             [one.owner for one in invariants.unused(found, (), 'finding: v0')],
