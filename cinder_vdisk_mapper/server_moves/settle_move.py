@@ -29,24 +29,18 @@ import time
 from collections.abc import Callable
 from collections.abc import Iterator
 
-from cinder import context as cinder_context
-from cinder import objects
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import errors
-from cinder_vdisk_mapper.cinder_api.types import Volume
-from cinder_vdisk_mapper.cinder_api.types import attachments
-from cinder_vdisk_mapper.cinder_api.types import is_migrating
 from cinder_vdisk_mapper.moves import guests as guests_
 from cinder_vdisk_mapper.moves import vdisk_steps
+from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote as sessions
 from cinder_vdisk_mapper.server_moves import store
 from cinder_vdisk_mapper.server_moves.destination import Destination
-from cinder_vdisk_mapper.server_moves.record import Record
 from cinder_vdisk_mapper.vdisks import copies
 from cinder_vdisk_mapper.vdisks import locks
 from nova_diskplacer import exception
@@ -64,10 +58,6 @@ _LOOK_PAUSE = 10.0
 
 class Stopped(exception.DiskPlacerError):
     """The copy is to go on in another process."""
-
-
-class Waits(exception.DiskPlacerError):
-    """The data cannot be moved now; nothing is wrong."""
 
 
 @dataclasses.dataclass
@@ -119,15 +109,14 @@ class SettleMove(vdisk_steps.VDiskSteps):
 
         :raises Waits: the server has not, or that host does not answer.
         """
-        found = store.read(self.volume_id)
-        if found is None or found.phase != record.ATTACHED:
+        recorded = store.read(self.volume_id)
+        if recorded is None or recorded.phase != record.ATTACHED:
             return
-        self._check_volume()
-        self._check_server(found)
+        at_rest.check(self.volume_id, recorded)
         volume = store.fresh(self.volume_id)
-        other_host.go_on(volume, found.source, found.source_host)
+        other_host.go_on(volume, recorded.source, recorded.source_host)
         if self._phase() != record.LEFT:
-            raise Waits(f'{found.source} does not answer')
+            raise at_rest.Waits(f'{recorded.source} does not answer')
 
     def check_sight(self) -> None:
         """Check that this process sees the processes that servers are.
@@ -247,17 +236,16 @@ class SettleMove(vdisk_steps.VDiskSteps):
         :raises Waits: it is not so now.
         :raises DiskPlacerError: Nova or the database does not answer.
         """
-        found = store.read(self.volume_id)
-        if found is None or found.server != self.server:
-            raise Waits('its move has ended')
+        recorded = store.read(self.volume_id)
+        if recorded is None or recorded.server != self.server:
+            raise at_rest.Waits('its move has ended')
         if self.has_arrived():
             return
-        if found.phase not in (record.LEFT, record.DECIDING):
-            raise Waits(f'its move is {found.phase}')
+        if recorded.phase not in (record.LEFT, record.DECIDING):
+            raise at_rest.Waits(f'its move is {recorded.phase}')
         # a decision holds, whatever Nova begins now: the other host refuses
         if not self.is_decided():
-            self._check_volume()
-            self._check_server(found)
+            at_rest.check(self.volume_id, recorded)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         return self._locked()
@@ -290,54 +278,16 @@ class SettleMove(vdisk_steps.VDiskSteps):
     # what they look at
 
     def _phase(self) -> str:
-        found = store.read(self.volume_id)
-        return found.phase if found else ''
+        recorded = store.read(self.volume_id)
+        return recorded.phase if recorded else ''
 
     def _advance(self, before: str, phase: str) -> None:
-        found = store.read(self.volume_id)
-        if found is None or found.phase != before:
+        recorded = store.read(self.volume_id)
+        if recorded is None or recorded.phase != before:
             raise store.Changed(
                 f'the move of volume {self.volume_id} is no longer {before}'
             )
-        store.advance(self.volume_id, found, phase)
-
-    @errors.cinder_errors()
-    def _check_volume(self) -> None:
-        volume = store.fresh(self.volume_id)
-        if reason := _volume_obstacle(volume, self.server):
-            raise Waits(reason)
-        if objects.SnapshotList.get_all_for_volume(
-            cinder_context.get_admin_context(), self.volume_id
-        ):
-            raise Waits('its volume has snapshots on the host that it leaves')
-
-    def _check_server(self, found: Record) -> None:
-        others = store.connectors(self.volume_id).keys() - {found.host}
-        if others:
-            raise Waits('its volume is attached to another host, too')
-        server = nova_api.get(cinder_context.get_admin_context(), found.server)
-        if server is None:
-            raise Waits('its server was deleted')
-        if server.host != found.host:
-            raise Waits('its server is not on this host')
-        if not server.is_at_rest:
-            raise Waits(
-                f'its server is {server.status}, with task {server.task}'
-            )
-
-
-def _volume_obstacle(volume: Volume, server: str) -> str:
-    """Return why the data of a volume is not moved now, '' if it may be."""
-    if volume.status != 'in-use':
-        return f'its volume is {volume.status}'
-    if is_migrating(volume.migration_status):
-        return f'its volume is being migrated: {volume.migration_status}'
-    if volume.group_id:
-        return f'its volume is in group {volume.group_id}'
-    servers = {one.instance_uuid for one in attachments(volume)}
-    if servers != {server}:
-        return 'its volume is attached to another server, too'
-    return ''
+        store.advance(self.volume_id, recorded, phase)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -371,9 +321,9 @@ class _Remote(vdisk_steps.Place):
         While that is away, the record stays.
         """
         move = self.move
-        if found := store.read(move.volume_id):
+        if recorded := store.read(move.volume_id):
             volume = store.fresh(move.volume_id)
-            move.destination.go_on(volume, found)
+            move.destination.go_on(volume, recorded)
 
     def in_use(self) -> bool:
         move = self.move

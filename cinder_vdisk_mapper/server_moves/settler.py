@@ -33,6 +33,7 @@ from cinder.volume import volume_utils
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper.moves import guests
+from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import store
@@ -69,7 +70,7 @@ _MIB = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What the copies may take.
+    """The limits of copies.
 
     :param rate: MiB/s of each, 0 for no limit.
     :param share: percent of the throughput of the disk that it goes to.
@@ -141,14 +142,14 @@ class Settler:
         :raises DiskPlacerError: the database does not answer, or a disk root
             cannot be written to.
         """
-        found = self._find()
+        arriving = self._find()
         self._running = {
             volume_id: future
             for volume_id, future in self._running.items()
             if not future.done()
         }
         for volume_id in (
-            self._states.keys() - found.keys() - self._running.keys()
+            self._states.keys() - arriving.keys() - self._running.keys()
         ):
             del self._states[volume_id]
             self._due.pop(volume_id, None)
@@ -156,9 +157,9 @@ class Settler:
             self._most.pop(volume_id, None)
             self._root_of.pop(volume_id, None)
             self._log.clear(volume_id)
-        for volume_id in found.keys() & self._running.keys():
-            self._look_at_source(found[volume_id][0], volume_id)
-        for volume_id, (destination, vdisk) in found.items():
+        for volume_id in arriving.keys() & self._running.keys():
+            self._look_at_source(arriving[volume_id][0], volume_id)
+        for volume_id, (destination, vdisk) in arriving.items():
             self._keep_waiting(destination, vdisk.name)
             if volume_id in self._running:
                 continue
@@ -195,8 +196,8 @@ class Settler:
 
     def _find(self) -> dict[str, tuple[Destination, settling.VDisk]]:
         """Return the vdisks that are to follow their servers, by volume."""
-        found = {}
-        held: dict[str, dict[str, list[str]]] = {}
+        arriving = {}
+        holders: dict[str, dict[str, list[str]]] = {}
         for volume_id in store.arriving_volumes(self._destinations):
             try:
                 move = store.read(volume_id)
@@ -214,19 +215,21 @@ class Settler:
             ):
                 continue
             name = naming.volume(volume)
-            if move.to not in held:
-                held[move.to] = _held(destination)
+            if move.to not in holders:
+                holders[move.to] = _holders(destination)
             vdisk = settling.VDisk(
                 volume_id,
                 name,
                 move.server,
                 volume_utils.extract_host(move.source, 'host'),
-                self._disk_of(destination, name, held[move.to].get(name, [])),
+                self._disk_of(
+                    destination, name, holders[move.to].get(name, [])
+                ),
                 settling.WAITING,
                 time.time(),
             )
-            found[volume_id] = destination, vdisk
-        return found
+            arriving[volume_id] = destination, vdisk
+        return arriving
 
     def _disk_of(
         self, destination: Destination, name: str, disks: list[str]
@@ -279,7 +282,7 @@ class Settler:
             )
         except settle_move.Stopped:
             return
-        except settle_move.Waits as error:
+        except at_rest.Waits as error:
             state, reason = settling.WAITING, str(error)
             LOG.debug('%s waits: %s', vdisk.name, error)
         except remote.Away as error:
@@ -378,10 +381,10 @@ class Settler:
         }
 
 
-def _held(destination: Destination) -> dict[str, list[str]]:
+def _holders(destination: Destination) -> dict[str, list[str]]:
     """Return the disks of a backend that hold a vdisk, by its name."""
-    held = collections.defaultdict(list)
+    holders = collections.defaultdict(list)
     for disk in destination.operations.backend.disks():
         for vdisk in disk.vdisks:
-            held[vdisk.name].append(disk.uuid)
-    return held
+            holders[vdisk.name].append(disk.uuid)
+    return holders

@@ -11,7 +11,7 @@
 #    under the License.
 
 
-"""How far the data of servers that have moved here has followed them.
+"""The progress of data that follows servers to this host.
 
 What settles the data writes a file below the disk root, and the agent reads
 it: they are two processes that must not wait for each other. The links to the
@@ -70,7 +70,7 @@ class VDisk:
         return 100 * self.done // self.total if self.total else 0
 
     def seconds_left(self, now: float) -> float | None:
-        """Return the time that the copy takes yet, None if not known."""
+        """Return the time that the copy takes yet, None if not last_seen."""
         copied = self.done - self.first
         if self.state != COPYING or copied <= 0 or now <= self.began:
             return None
@@ -126,12 +126,12 @@ def of_host(disk_root: str, now: float) -> tuple[VDisk, ...]:
     settling = read(disk_root)
     if settling and now - settling.time < _SILENT:
         return settling.vdisks
-    known = (
+    last_seen = (
         {vdisk.name: vdisk for vdisk in settling.vdisks} if settling else {}
     )
     vdisks = []
     for name in links.remotes(disk_root):
-        vdisk = known.get(name) or VDisk(
+        vdisk = last_seen.get(name) or VDisk(
             name.removeprefix('volume-'),
             name,
             '',

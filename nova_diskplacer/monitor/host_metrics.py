@@ -51,19 +51,19 @@ def _of_settling(
     figure: collections.abc.Callable[[settling.VDisk], float | None],
 ) -> metric.Metric:
     def samples(state: host_status.HostStatus) -> metric.Samples:
-        for one in state.settling:
-            value = figure(one)
+        for arriving in state.settling:
+            value = figure(arriving)
             if value is not None:
-                yield (state.host, one.volume, one.source), value
+                yield (state.host, arriving.volume, arriving.source), value
 
     return metric.Metric(metric.GAUGE, name, text, _SETTLING, samples)
 
 
 def _settling_states(state: host_status.HostStatus) -> metric.Samples:
-    for one in state.settling:
+    for arriving in state.settling:
         for name in settling.STATES:
-            labels = state.host, one.volume, one.source, name
-            yield labels, name == one.state
+            labels = state.host, arriving.volume, arriving.source, name
+            yield labels, name == arriving.state
 
 
 # Labels of the vdisk of a server that has moved, and the host of its data.
@@ -124,13 +124,13 @@ METRICS = (
         'settling_remaining_bytes',
         'Bytes of the vdisk that its server has left on another host. Absent '
         'before the copy begins.',
-        lambda one: one.total - one.done if one.total else None,
+        lambda vdisk_: vdisk_.total - vdisk_.done if vdisk_.total else None,
     ),
     _of_settling(
         'settling_stalled_seconds',
         'Seconds for which the data of the vdisk has come no further, 0 while '
         'it is not to be copied.',
-        lambda one: one.stalled(time.time()),
+        lambda vdisk_: vdisk_.stalled(time.time()),
     ),
     metric.Metric(
         metric.GAUGE,

@@ -26,6 +26,7 @@ from oslo_db import exception as db_exc
 
 from cinder_vdisk_mapper.moves import guests
 from cinder_vdisk_mapper.moves import vdisk_steps
+from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote as sessions
@@ -263,7 +264,7 @@ class SettleTestCase(SettlingTestCase):
         self.killing()
         for self.fatal in itertools.count(1):
             self.steps = 0
-            with contextlib.suppress(Killed, settle_move.Waits):
+            with contextlib.suppress(Killed, at_rest.Waits):
                 self.settle()
                 break
             if self.phase is None:
@@ -349,10 +350,10 @@ class ColdMigrationTestCase(SettlingTestCase):
         self.is_on('host2', 'resize_finish')
         self.connect(empty, 'host2')
         self.complete(empty)
-        self.assertRaises(settle_move.Waits, self.settle)
+        self.assertRaises(at_rest.Waits, self.settle)
         self.is_on('host2')
         self.nova.servers[self.server_id]['status'] = 'VERIFY_RESIZE'
-        self.assertRaises(settle_move.Waits, self.settle)
+        self.assertRaises(at_rest.Waits, self.settle)
         self.assertEqual(record.ATTACHED, self.phase)
         # it is confirmed, and its claim at the source goes
         self.nova.servers[self.server_id]['status'] = 'ACTIVE'

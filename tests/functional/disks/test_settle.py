@@ -26,6 +26,7 @@ from unittest import mock
 
 from cinder_vdisk_mapper.backend import filesystem
 from cinder_vdisk_mapper.moves import vdisk_steps
+from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote as sessions
 from cinder_vdisk_mapper.server_moves import settle_move
@@ -72,8 +73,7 @@ class SettleTestCase(base.VDiskTestCase):
             (store, 'advance', self.advance),
             (store, 'fresh', lambda _: self.volume()),
             (vdisk_steps, '_INTERVAL', 0.01),
-            (settle_move.SettleMove, '_check_volume', lambda _: None),
-            (settle_move.SettleMove, '_check_server', lambda *_: None),
+            (at_rest, 'check', lambda *_: None),
             (sessions, 'log_out', self.log_out),
             (locks, 'hold', lambda _: contextlib.nullcontext()),
         ):

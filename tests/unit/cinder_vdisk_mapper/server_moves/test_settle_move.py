@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.moves import vdisk_steps
+from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote as sessions
 from cinder_vdisk_mapper.server_moves import settle_move
@@ -134,7 +135,7 @@ class SettlingTestCase(unittest.TestCase):
 
     def assert_home(self, world):
         """The server and its data are as if nothing had been copied."""
-        with contextlib.suppress(settle_move.Waits):
+        with contextlib.suppress(at_rest.Waits):
             world.command('settle')
         self.assertFalse(world.copying)
         self.assertEqual((A, A), (world.saved, world.link))
@@ -224,7 +225,7 @@ class WalkTestCase(SettlingTestCase):
         for runs in (True, False):
             world = self.make_world(runs)
             world.task = 'migrating'
-            with self.assertRaisesRegex(settle_move.Waits, 'migrating'):
+            with self.assertRaisesRegex(at_rest.Waits, 'migrating'):
                 world.command('settle')
             # nothing was begun
             self.assertEqual(0, world.data[B])
@@ -238,7 +239,7 @@ class WalkTestCase(SettlingTestCase):
             vdisk_steps.Job(B, 1, 2, False) if world.copying else None
         )
         world.meanwhile = self.at(9, lambda: setattr(world, 'task', 'x'))
-        with self.assertRaises(settle_move.Waits):
+        with self.assertRaises(at_rest.Waits):
             world.command('settle')
         self.assertFalse(world.copying)
         self.assertEqual(record.LEFT, world.record.phase)
@@ -301,7 +302,7 @@ class WalkTestCase(SettlingTestCase):
             self.assertNotEqual('', self.obstacle(changed), (name, value))
 
     def obstacle(self, volume):
-        return settle_move._volume_obstacle(volume, settle_world.SERVER)
+        return at_rest.obstacle(volume, settle_world.SERVER)
 
     def test_where_it_waits(self):
         world = self.make_world(False)
@@ -317,7 +318,7 @@ class WalkTestCase(SettlingTestCase):
             ),
         ):
             with mock.patch.object(target, name, value):
-                self.assertRaises(settle_move.Waits, move.check)
+                self.assertRaises(at_rest.Waits, move.check)
         move.check()
 
 

@@ -24,6 +24,7 @@ import fixtures
 import testtools
 
 from cinder_vdisk_mapper.cmd import settle
+from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import settler
@@ -157,7 +158,7 @@ class SettlerTestCase(testtools.TestCase):
 
     def test_outcomes(self):
         for outcome, state, text in (
-            (settle_move.Waits('its server'), settling.WAITING, ''),
+            (at_rest.Waits('its server'), settling.WAITING, ''),
             (remote.Away('gone'), settling.AWAY, 'gone'),
             (exception.DiskError('bad'), settling.FAILED, 'bad'),
             (ValueError('odd'), settling.FAILED, 'ValueError: odd'),
