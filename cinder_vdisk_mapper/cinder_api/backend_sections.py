@@ -32,6 +32,7 @@ def read(config: cfg.ConfigOpts) -> dict[str, Any]:
     """
     # the import needs Cinder's objects, which the caller has registered
     manager = importutils.import_module('cinder.volume.manager')
+    driver = importutils.import_module('cinder.volume.driver')
     conf.register_opts(config)
     backends = {}
     for section in config.enabled_backends or ():
@@ -40,6 +41,8 @@ def read(config: cfg.ConfigOpts) -> dict[str, Any]:
         )
         if options.volume_driver != _DRIVER:
             continue
+        # of all drivers, such as the attempts to find a device
+        options.append_config_values(driver.volume_opts)
         options.append_config_values(conf.OPTS)
         config.register_opt(cfg.StrOpt('backend_host'), group=section)
         host = config[section].backend_host or config.host
