@@ -85,6 +85,7 @@ class PendingTest(base.AgentTestCase):
                 'name': 'data',
                 'size': 10,
                 'provider_id': disk,
+                'host': 'compute-1@vdisk#vdisk',
                 'project_id': 'p',
                 'attachments': [
                     {'server_id': self.server, 'device': '/dev/vdb'}
