@@ -26,6 +26,7 @@ from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import backend_sections
 from cinder_vdisk_mapper.moves import leg_steps
+from cinder_vdisk_mapper.server_moves import store
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import records as records_
 from nova_diskplacer import exception
@@ -43,12 +44,14 @@ class HostReader:
 
     :param ask_nova: returns the servers in Nova, given the consumers that have
         claimed disks.
+    :param read_moving: returns the names of the vdisks that follow servers.
     """
 
     backends: tuple[base.Backend, ...]
     placement: placement_client.PlacementClient
     records: records_.Records
     ask_nova: collections.abc.Callable[[set[str]], state.Nova]
+    read_moving: collections.abc.Callable[[], frozenset[str]]
 
     def read(self, nova: state.Nova | None = None) -> state.HostState:
         """Return the state of the host.
@@ -107,6 +110,7 @@ class HostReader:
             to_devices=self._to_devices(links),
             devices=frozenset(devices),
             moved=self._moved(devices),
+            moving=self.read_moving(),
         )
 
     def _to_devices(
@@ -187,6 +191,7 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> HostReader:
             context,
             backend_sections.hosts(config, sections),
         ),
+        store.moving_vdisks,
     )
 
 

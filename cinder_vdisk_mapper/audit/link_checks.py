@@ -50,7 +50,12 @@ def check(host: state.HostState) -> findings.Findings:
                 'filesystem, or remove the link when it is known which copy '
                 'is the volume; the next repair makes the link again',
             )
-        elif name not in living and name not in holders:
+        elif (
+            name not in living
+            and name not in holders
+            # a server here has it on another host
+            and name not in host.moving
+        ):
             yield findings.Finding(
                 'stale-link',
                 linked,

@@ -118,7 +118,8 @@ class HostState:
 
     ``to_devices`` are the names of links that lead to devices made for their
     vdisks. ``devices`` has disk and name of each vdisk that has such a device;
-    ``moved`` are the names of those with the record of a move.
+    ``moved`` are the names of those with the record of a move. ``moving`` are
+    the names of the vdisks, of all hosts, that are to follow their servers.
     """
 
     records: tuple[Record, ...]
@@ -132,6 +133,7 @@ class HostState:
     to_devices: frozenset[str] = frozenset()
     devices: frozenset[tuple[str, str]] = frozenset()
     moved: frozenset[str] = frozenset()
+    moving: frozenset[str] = frozenset()
 
     def vdisks_of(self, server: str) -> list[tuple[str, VDisk]]:
         """Return the vdisks bound for a server, with their disks."""

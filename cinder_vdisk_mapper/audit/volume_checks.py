@@ -36,7 +36,7 @@ def check_vdisks(host: state.HostState) -> findings.Findings:
         for vdisk in disk.vdisks:
             if state.is_vdisk_name(vdisk.name):
                 owner = vdisk.name.partition('-')[2]
-                yield from _vdisk(disk, vdisk, by_id[owner])
+                yield from _vdisk(host, disk, vdisk, by_id[owner])
 
 
 def check_blank_volumes(host: state.HostState) -> findings.Findings:
@@ -58,9 +58,16 @@ def check_blank_volumes(host: state.HostState) -> findings.Findings:
 
 
 def _vdisk(
-    disk: discover.Disk, vdisk: VDisk, records: list[Record]
+    host: state.HostState,
+    disk: discover.Disk,
+    vdisk: VDisk,
+    records: list[Record],
 ) -> findings.Findings:
-    """Compare a vdisk with the records of its id."""
+    """Compare a vdisk with the records of its id.
+
+    While a server moves, both hosts have one. That of the host that Cinder
+    does not name yet may be the volume.
+    """
     owner = vdisk.name.partition('-')[2]
     named = [record for record in records if record.vdisk == vdisk.name]
     living = [record for record in records if not record.deleted]
@@ -69,6 +76,8 @@ def _vdisk(
     kind = vdisk.name.partition('-')[0]
     removal = findings.removal_command(disk.uuid, vdisk.name)
     if living:
+        if vdisk.name in host.moving:
+            return
         yield findings.Finding(
             'elsewhere',
             disk.uuid,

@@ -140,6 +140,26 @@ def moving_volumes() -> list[str]:
 
 
 @errors.cinder_errors()
+def moving_vdisks() -> frozenset[str]:
+    """Return the names of the vdisks of volumes that have a record.
+
+    :raises DiskPlacerError: the database does not answer.
+    """
+    context = cinder_context.get_admin_context()
+    with db_api.main_context_manager.reader.using(context) as db:
+        rows = (
+            db.query(models.Volume)
+            .join(_Row, _Row.volume_id == models.Volume.id)
+            .filter(
+                _Row.key == record.TO,
+                _Row.deleted.is_(False),
+                models.Volume.deleted.is_(False),
+            )
+        )
+        return frozenset(f'volume-{row.name_id}' for row in rows)
+
+
+@errors.cinder_errors()
 def arriving_volumes(backends: collections.abc.Iterable[str]) -> list[str]:
     """Return the IDs of the volumes whose servers move to some backends.
 

@@ -147,7 +147,7 @@ class AuditorTestCase(testtools.TestCase):
         found.asked = 0
         return auditor.Auditor(
             host_reader.HostReader(
-                (backend,), found, Records(records), self.ask
+                (backend,), found, Records(records), self.ask, frozenset
             )
         )
 
@@ -597,6 +597,18 @@ class CompareTestCase(AuditTestCase):
         self.assertFound(
             [('elsewhere', 'd1', '')],
             make_state([volume(here=False)], {'d1': [vdisk()]}),
+        )
+
+    def test_volume_that_follows_its_server(self):
+        """The vdisk here may be the volume before the database says so."""
+        record = volume(here=False)
+        self.assertFound(
+            [],
+            make_state(
+                [record],
+                {'d1': [vdisk()]},
+                moving=frozenset((record.vdisk,)),
+            ),
         )
 
     def test_what_a_migrated_volume_left_behind(self):

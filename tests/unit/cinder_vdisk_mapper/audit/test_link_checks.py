@@ -36,6 +36,7 @@ class LinkChecksTestCase(unittest.TestCase):
         to_devices=(),
         devices=(),
         moved=(),
+        moving=(),
         **healths,
     ):
         """Return (kind, disk, repair) of what is found on two disks."""
@@ -56,6 +57,7 @@ class LinkChecksTestCase(unittest.TestCase):
             to_devices=frozenset(to_devices),
             devices=frozenset(devices),
             moved=frozenset(moved),
+            moving=frozenset(moving),
         )
         return [
             (one.kind, one.disk, one.repair) for one in link_checks.check(host)
@@ -170,6 +172,13 @@ class LinkChecksTestCase(unittest.TestCase):
         stale = [('stale-link', 'd1', findings.UNLINK)]
         links = {'volume-1': 'd1'}
         self.assertEqual(stale, self.found([], links, ()))
+        # the disk that it is to come to is not there now
+        remote = {'volume-1': links_.REMOTE}
+        self.assertEqual([], self.found([], remote, (), moving=['volume-1']))
+        self.assertEqual(
+            [('stale-link', links_.REMOTE, findings.UNLINK)],
+            self.found([], remote, ()),
+        )
         gone = dataclasses.replace(ATTACHED, deleted=True)
         self.assertEqual(stale, self.found([gone], links, ()))
         # its vdisk is an orphan, and goes with it
