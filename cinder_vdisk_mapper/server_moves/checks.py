@@ -45,6 +45,11 @@ LIO = 'lioadm'
 # Task of a server that migrates live.
 _MIGRATING = 'migrating'
 
+# Tasks of a server to whose host Nova attaches volumes as it has moved: by a
+# migration or resize, or by being unshelved. It is rebuilt where it is, maybe
+# before its data has arrived.
+_ARRIVING = ('resize_finish', 'spawning', 'rebuild_block_device_mapping')
+
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
@@ -141,14 +146,15 @@ def is_move(facts: Facts) -> bool:
     """Return whether Nova has let the server go to the host that attaches.
 
     Any user of a volume can name any host to Cinder, but only Nova claims
-    disks of another host for a server.
+    disks of another host for a server, and is at work on it then. A volume
+    that a user attaches to a server at rest follows nobody.
     """
     server, host = facts.server, facts.connector.get('host')
     if server is None or not facts.elsewhere:
         return False
-    return server.host == host or (
-        server.host in facts.here and server.task == _MIGRATING
-    )
+    if server.host == host:
+        return server.task in _ARRIVING
+    return server.host in facts.here and server.task == _MIGRATING
 
 
 def refusal(facts: Facts) -> str:

@@ -44,7 +44,12 @@ class MoveTestCase(testtools.TestCase):
         )
 
     def test_moves(self):
-        self.assertTrue(self.is_move())
+        for task in (
+            'resize_finish',
+            'spawning',
+            'rebuild_block_device_mapping',
+        ):
+            self.assertTrue(self.is_move(task))
         for name in GOOD.here:
             self.assertTrue(self.is_move('migrating', host=name))
 
@@ -53,8 +58,11 @@ class MoveTestCase(testtools.TestCase):
         self.assertFalse(self.is_move('rebooting', host='here'))
         self.assertFalse(self.is_move('migrating', host='third'))
         self.assertFalse(self.is_move(host=None))
+        # what a user attaches to a server that claims more than it has
+        self.assertFalse(self.is_move())
+        self.assertFalse(self.is_move('block_device_mapping'))
         # only Nova claims disks
-        self.assertFalse(self.is_move(elsewhere=False))
+        self.assertFalse(self.is_move('resize_finish', elsewhere=False))
         self.assertFalse(
             checks.is_move(dataclasses.replace(GOOD, server=None))
         )
