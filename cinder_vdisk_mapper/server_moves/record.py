@@ -206,18 +206,26 @@ def detach_at_source(
     here: str,
     host: str,
     attached: collections.abc.Container[str],
+    *,
+    shared: bool = False,
 ) -> Act:
     """Decide what a detachment means, while the source has the volume.
 
     The attachment is still in the database.
 
+    :param shared: whether the host has another one, and so stays attached: a
+        user can make and delete one beside that of Nova.
     :returns: NONE, KEEP, LEAVE or ABORT; the export stays after KEEP, LEAVE.
     """
     if record is None:
         return Act.NONE
     if record.phase in (DECIDING, RELEASING):
         return Act.KEEP
-    if record.phase == ABORTING or host == record.host:
+    if record.phase == ABORTING:
+        return Act.ABORT
+    if shared:
+        return Act.KEEP
+    if host == record.host:
         return Act.ABORT
     if host != here:
         return Act.NONE

@@ -124,6 +124,8 @@ class Source:
             store.advance(volume.id, found, record.ATTACHED)
         if host == self._host:
             return None
+        if act is Act.GO_ON:
+            _check_initiator(volume, connector)
         if act is Act.BEGIN and not self._begin(
             context, volume, connector, request
         ):
@@ -149,6 +151,7 @@ class Source:
         ):
             raise checks.refused(volume, 'its move was aborted')
         volume = store.fresh(volume.id)
+        _check_initiator(volume, connector)
         self._admit(volume, connector)
         connection = other_host.connect(volume, found.to, connector)
         if found.phase == record.ATTACHING:
@@ -174,6 +177,7 @@ class Source:
                 self._host,
                 self._name_of(connector),
                 store.connectors(volume.id),
+                shared=store.is_shared(volume.id, connector['host']),
             )
             try:
                 if act is Act.LEAVE:
@@ -386,3 +390,18 @@ class Source:
         for disk in naming.location(volume).disks:
             with locks.hold(f'disk-{disk}'):
                 self.operations.try_reserve(disk)
+
+
+def _check_initiator(volume: Volume, connector: Connector) -> None:
+    """Check that a host has the initiator by which it is attached already.
+
+    Else its session would end: the export is for one initiator. A user can
+    attach the volume again, and name any initiator.
+
+    :raises BindingError: it has another one.
+    """
+    attached = store.connectors(volume.id).get(connector['host'])
+    if attached and attached.get('initiator') != connector.get('initiator'):
+        raise checks.refused(
+            volume, 'it is attached there by another iSCSI initiator'
+        )

@@ -207,6 +207,19 @@ def connectors(volume_id: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+@errors.cinder_errors()
+def is_shared(volume_id: str, host: str) -> bool:
+    """Return whether a host has several attachments of a volume.
+
+    :param host: its name in the connectors.
+    """
+    hosts = [
+        (attachment.connector or {}).get('host')
+        for attachment in attachments(fresh(volume_id))
+    ]
+    return hosts.count(host) > 1
+
+
 def _read(db: Any, volume_id: str) -> Record | None:
     rows = _rows(db, volume_id).filter(_Row.key.in_(record.KEYS))
     return record.parse({row.key: row.value for row in rows})

@@ -24,9 +24,9 @@ from cinder.tests.functional.api import client
 from oslo_log import _options as log_options
 
 from cinder_vdisk_mapper.cinder_api import releases
+from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
-from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 from nova_diskplacer.disks import move_records
@@ -146,9 +146,16 @@ class RefusalTestCase(moves_base.MoveTestCase):
         self.is_on('host1', 'migrating')
         self.refuse("no server on host 'host2' attaches it")
 
-    def test_no_initiator(self):
+    def test_attached_by_a_user(self):
+        """A detached volume stays on its disk, whatever the server claims."""
         self.claim_there()
         self.is_on('host2')
+        self.refuse('it is not reserved for one server alone')
+        self.assertNotIn('host1', self.error)
+
+    def test_no_initiator(self):
+        self.claim_there()
+        self.is_on('host2', 'resize_finish')
         self.refuse('has no iSCSI initiator', initiator='')
         self.assertTold('has no iSCSI initiator')
 
@@ -171,13 +178,13 @@ class RefusalTestCase(moves_base.MoveTestCase):
             status='available',
         ).create()
         self.claim_there()
-        self.is_on('host2')
+        self.is_on('host2', 'resize_finish')
         self.refuse('it has snapshots')
         self.assertTold('it has snapshots')
 
     def test_down(self):
         self.claim_there()
-        self.is_on('host2')
+        self.is_on('host2', 'resize_finish')
         service = objects.Service.get_by_args(
             self.context, 'host2@vdisk', 'cinder-volume'
         )
@@ -245,13 +252,13 @@ class ColdMigrationTestCase(moves_base.MoveTestCase):
         self.is_on('host2')
         server = self.nova.servers[self.server_id]
         server['status'] = 'VERIFY_RESIZE'
-        self.assertRaises(settle_move.Waits, self.settle)
+        self.assertRaises(at_rest.Waits, self.settle)
         self.assertEqual(record.ATTACHED, self.phase)
         server['status'] = 'ACTIVE'
         self.placement._call('delete', f'/allocations/{self.migration}')
         # the source does not answer
         with mock.patch.object(other_host, 'go_on', return_value=False):
-            self.assertRaises(settle_move.Waits, self.settle)
+            self.assertRaises(at_rest.Waits, self.settle)
         self.assertEqual(record.ATTACHED, self.phase)
         with (
             self.killed(1, self.there.backend, 'copy_remote', False),
@@ -300,6 +307,29 @@ class OrderTestCase(moves_base.MoveTestCase):
         # one of both goes; the volume is the source's
         for attachment in (second, third):
             self.delete_attachment(attachment)
+        self.assertAtRest()
+
+    def test_beside_the_attachment_of_nova(self):
+        """A user makes and deletes another attachment while it settles."""
+        second = self.migrate()
+        self.delete_attachment(self.attach_too('host2'))
+        self.assertEqual(record.LEFT, self.phase)
+        self.assertAttachedThere()
+        # one with an initiator of the user's
+        self.assertRaises(
+            client.OpenStackApiException,
+            self.attach_too,
+            'host2',
+            initiator='iqn.1993-08.org.debian:01:evil',
+        )
+        self.assertIn('by another iSCSI initiator', self.log.output)
+        (third,) = set(self.attachments()) - {second}
+        self.delete_attachment(third)
+        self.assertEqual(record.LEFT, self.phase)
+        self.assertAttachedThere()
+        ((_, admitted),) = self.network.targets.values()
+        self.assertEqual([moves_base.initiator('host2')], list(admitted))
+        self.delete_attachment(second)
         self.assertAtRest()
 
     def test_a_late_answer(self):

@@ -137,6 +137,25 @@ class AttachTestCase(testtools.TestCase):
         )
 
 
+class DetachTestCase(testtools.TestCase):
+    def assertAct(self, expected, phase, host, **fields):
+        one = record.Record(FROM, TO, SERVER, phase)
+        self.assertIs(
+            expected,
+            record.detach_at_source(one, HERE, host, (HERE, THERE), **fields),
+            (phase, host, fields),
+        )
+
+    def test_one_of_two_attachments_of_a_host(self):
+        """Who has made the other one still uses the vdisk there."""
+        for phase in (record.ATTACHED, record.LEFT):
+            self.assertAct(record.Act.ABORT, phase, THERE)
+            self.assertAct(record.Act.KEEP, phase, THERE, shared=True)
+        self.assertAct(record.Act.LEAVE, record.ATTACHED, HERE)
+        self.assertAct(record.Act.KEEP, record.ATTACHED, HERE, shared=True)
+        self.assertAct(record.Act.ABORT, record.ABORTING, THERE, shared=True)
+
+
 class Move(stateful.RuleBasedStateMachine):
     """Two hosts, Cinder's database and Nova.
 

@@ -54,6 +54,7 @@ class FilesTestCase(testtools.TestCase):
         )
         for target, name, value in (
             (store, 'connectors', lambda _: self.attached),
+            (store, 'is_shared', lambda *_: False),
             (store, 'read', lambda _: self.found),
             (store, 'forget', self.calls.forget),
             (other_host, 'go_on', lambda *_: True),
