@@ -261,6 +261,9 @@ class VDiskMapperDriver(driver.VolumeDriver):
         self, volume: Volume, src_vref: Volume
     ) -> ModelUpdate | None:
         """Make a volume with the content of another, on its disk."""
+        moves = self._connections.moves
+        if isinstance(moves, ServerMoves):
+            moves.check_whole(src_vref)
         location = linking.where(self.backend, src_vref)
         return self._clone(location, naming.volume(src_vref), volume)
 
@@ -545,7 +548,13 @@ class VDiskMapperDriver(driver.VolumeDriver):
         '_managed', ManagedVDisks.manage_existing_get_size
     )
     manage_existing = _forward('_managed', ManagedVDisks.manage_existing)
-    unmanage = _forward('_managed', ManagedVDisks.unmanage)
+
+    @errors.as_driver_error()
+    def unmanage(self, volume: Volume) -> None:
+        """Unmanage a volume, which is bound first if it is not."""
+        self._check_moves_ended(volume)
+        self._managed.unmanage(volume)
+
     get_manageable_volumes = _forward(
         '_managed', ManagedVDisks.get_manageable_volumes
     )

@@ -199,6 +199,19 @@ class ServerMoves:
                 'server to another host; try again later',
             )
 
+    def check_whole(self, volume: Volume) -> None:
+        """Check that the vdisk of a volume here has all that was written.
+
+        :raises BindingError: the server may have written to another one.
+        """
+        role, found = self._role(volume)
+        if role is _Role.SOURCE and found and found.phase == record.DECIDING:
+            raise errors.BindingError(
+                f'volume {volume.id} cannot be copied: its data moves to '
+                f'{found.to} just now',
+                'the volume moves to another host just now; try again later',
+            )
+
     def start(self) -> None:
         """Go on with all moves from and to this backend, by their records.
 

@@ -373,6 +373,7 @@ class OrderTestCase(moves_base.MoveTestCase):
             self.assertRaises(store.Changed, change)
         self.assertEqual(record.DECIDING, self.phase)
         self.assertEqual([self.volume_['id']], store.moving_volumes())
+        self.assertEqual({self.name}, store.moving_vdisks())
 
     def test_detached_while_it_is_decided(self):
         """Only the destination knows who has the volume."""
@@ -385,6 +386,16 @@ class OrderTestCase(moves_base.MoveTestCase):
         self.delete_attachment(second)
         self.assertEqual(record.DECIDING, self.phase)
         self.assertEqual(1, len(self.network.targets))
+        # a clone or a backup could lack what the server has written there
+        driver = self.driver(0)
+        for call, arguments in (
+            (driver.create_cloned_volume, (None, self.row)),
+            (driver.unmanage, (self.row,)),
+        ):
+            error = self.assertRaises(
+                cinder_exc.VolumeDriverException, call, *arguments
+            )
+            self.assertIn('try again later', str(error))
         # it has not decided: the next attachment is at the source
         self.is_on('host1')
         self.first = self.reserve(self.volume_, self.server_id)
