@@ -27,6 +27,7 @@ from cinder import objects
 from cinder.volume import volume_utils
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.attach.binding import Binder
 from cinder_vdisk_mapper.backend import base
@@ -199,6 +200,15 @@ class Destination:
             # without a lock: the source may ask at the same time
             other_host.go_on(volume, current.source, current.source_host)
             volume = store.fresh(volume.id)
+        if naming.is_exported(volume) and other_host.is_removed(
+            current.source
+        ):
+            LOG.warning(
+                'Volume %s leaves its vdisk on %s, which was removed',
+                volume.id,
+                current.source,
+            )
+            export.Exporter.forget(volume)
         if not naming.is_exported(volume) and store.read(volume.id) == current:
             store.forget(volume.id, current)
 

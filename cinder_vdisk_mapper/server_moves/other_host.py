@@ -91,6 +91,23 @@ def go_on(volume: Volume, backend: str, host: str) -> bool:
     return False
 
 
+@errors.cinder_errors()
+def is_removed(backend: str) -> bool:
+    """Return whether an operator has removed the service of a backend.
+
+    Its host is lost then, and does nothing any more.
+
+    :raises DiskPlacerError: the database does not answer.
+    """
+    try:
+        objects.Service.get_by_args(
+            cinder_context.get_admin_context(), backend, 'cinder-volume'
+        )
+    except cinder_exc.ServiceNotFound:
+        return True
+    return False
+
+
 def _at(volume: Volume, backend: str) -> Volume:
     """Return a volume whose messages go to a backend, without its secret."""
     clone: Any = volume.obj_clone()

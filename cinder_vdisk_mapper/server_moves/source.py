@@ -211,7 +211,9 @@ class Source:
         """
         if found.phase != record.ABORTING:
             found = store.advance(volume.id, found, record.ABORTING)
-        is_undone = other_host.go_on(volume, found.to, found.host)
+        is_undone = other_host.go_on(
+            volume, found.to, found.host
+        ) or other_host.is_removed(found.to)
         volume.refresh()
         context = cinder_context.get_admin_context()
         self.exporter.remove(context, volume, self._path(volume))

@@ -406,6 +406,13 @@ class MoveTestCase(ServerMovesTestCase):
         self.kill(index)
         self.volume[index] = self.restart(('host1', 'host2')[index])
 
+    def lose(self, index):
+        """Do as an operator whose host is lost for good."""
+        self.kill(index)
+        objects.Service.get_by_args(
+            self.context, f'host{index + 1}@vdisk', 'cinder-volume'
+        ).destroy()
+
     @property
     def destination_there(self):
         return self.driver(1)._connections.moves.destination

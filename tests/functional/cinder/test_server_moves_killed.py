@@ -138,6 +138,13 @@ class KilledTestCase(moves_base.MoveTestCase):
         self.restart_host(1)
         self.assertAtRest()
 
+    def test_the_destination_is_lost(self):
+        second = self.begin_live()
+        self.lose(1)
+        self.delete_attachment(second)
+        self.assertIsNone(self.phase)
+        self.assertEqual({}, self.network.targets)
+
     def set_state(self, index, state):
         """Have a host be up or down, as Cinder sees it."""
         is_up = objects.Service.is_up.fget
@@ -196,6 +203,24 @@ class SettledTestCase(moves_base.MoveTestCase):
         _, path = self.attach(self.volume_, self.server_id, 'host2')
         self.assertEqual(b'two', self.content(path))
         self.assertSettled()
+
+    def test_the_source_is_lost(self):
+        """The volume is whole here, and can be changed."""
+        self.lose(0)
+        self.settle()
+        self.assertIsNone(self.phase)
+        row = self.row
+        self.assertEqual(
+            (moves_base.THERE, self.target, self.target, None),
+            (
+                row.host,
+                row.provider_location,
+                row.provider_id,
+                row.provider_auth,
+            ),
+        )
+        self.assertIn('host1@vdisk, which was removed', self.log.output)
+        self.driver(1).extend_volume(row, 2)
 
     def test_killed_before_it_is_decided(self):
         for target, name, done in (

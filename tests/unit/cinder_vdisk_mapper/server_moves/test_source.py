@@ -58,6 +58,7 @@ class FilesTestCase(testtools.TestCase):
             (store, 'read', lambda _: self.found),
             (store, 'forget', self.calls.forget),
             (other_host, 'go_on', lambda *_: True),
+            (other_host, 'is_removed', lambda _: False),
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(f'{target.__name__}.{name}', value)
