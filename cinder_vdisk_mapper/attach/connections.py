@@ -55,6 +55,10 @@ LOG = logging.getLogger(__name__)
 # a file first.
 _BEING_FILLED = ('creating', 'restoring-backup')
 
+# Status of a volume that Cinder itself reads: it attaches and detaches it,
+# without an attachment in the database.
+_UPLOADING = 'uploading'
+
 
 class Moves(Protocol):
     """The moves of servers, see ``server_moves``."""
@@ -248,7 +252,9 @@ class Connections:
         try:
             with locks.hold(f'volume-{volume.id}'):
                 linking.refresh(volume)
-                if len(attachments(volume)) <= 1:
+                # of an upload, the attachment is that of a server
+                ends = 0 if volume.status == _UPLOADING else 1
+                if len(attachments(volume)) <= ends:
                     self.operations.of(volume).deactivate()
         except exception.DiskError as error:
             # a server that has it open still: the next detachment removes it
@@ -272,7 +278,7 @@ class Connections:
         backend, path = self.operations.backend, None
         if linking.where(backend, volume) and _has_server(volume):
             path = self.operations.of(volume).stable_path(
-                volume, to_device=self._makes_devices
+                volume, to_device=self._to_device(volume)
             )
         # a drain may have moved it in between
         location = naming.location(volume)
@@ -290,6 +296,23 @@ class Connections:
                 'vdisk': {'disk': str(location), 'host': self._hostname},
             },
         }
+
+    def _to_device(self, volume: Volume) -> bool | None:
+        """Return whether the link of a volume is to lead to a device.
+
+        What a server has it attached as stays, also while Cinder itself copies
+        the volume, or a user attaches it once more.
+
+        :returns: None to keep what it is.
+        """
+        if not self.operations.backend.makes_devices:
+            return False
+        if any(
+            attachment.instance_uuid and attachment.connection_info
+            for attachment in attachments(volume)
+        ):
+            return _attached_as_device(volume)
+        return self._makes_devices
 
     def terminate_connection(
         self, volume: Volume, connector: Connector | None

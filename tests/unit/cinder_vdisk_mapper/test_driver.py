@@ -62,7 +62,9 @@ def volume(**fields):
 
 def attachment(server_id, status='reserved'):
     """Return an attachment of a volume to a server."""
-    return mock.Mock(instance_uuid=server_id, attach_status=status)
+    return mock.Mock(
+        instance_uuid=server_id, attach_status=status, connection_info={}
+    )
 
 
 class DriverTestCase(testtools.TestCase):

@@ -99,6 +99,40 @@ class ConnectionsTestCase(test_driver.DriverTestCase):
         self.connections.remove_export(None, volume)
         self.assertEqual({('a', NAME)}, self.operations.backend.has_device)
 
+    def test_a_server_keeps_what_it_has(self):
+        """While Cinder copies the volume, or a user attaches it again."""
+        attachment = test_driver.attachment('server')
+        volume, _ = self.attached_as_device(attachment)
+        backend = self.operations.backend
+        for type_, configured, others in (
+            ('local', 'file', []),
+            ('gpfs', 'block', []),
+            ('local', 'file', ['server']),
+            ('gpfs', 'block', ['server']),
+        ):
+            is_device = type_ == 'local'
+            backend.link('a', NAME, is_device)
+            attachment.connection_info = {'driver_volume_type': type_}
+            others = [test_driver.attachment(one) for one in others]
+            for other in others:
+                other.connection_info = {}
+            volume.volume_attachment = [attachment, *others]
+            self.connections.configuration.vdisk_connection = configured
+            connection = self.connections.initialize_connection(
+                volume, CONNECTOR
+            )
+            self.assertEqual(is_device, NAME in backend.to_devices)
+            self.assertEqual(
+                is_device, connection['driver_volume_type'] == 'local'
+            )
+
+    def test_an_image_of_a_volume_of_a_server_that_is_off(self):
+        """Cinder attaches and detaches the volume; nobody has it open."""
+        volume, _ = self.attached_as_device(test_driver.attachment('server'))
+        volume.status = 'uploading'
+        self.connections.remove_export(None, volume)
+        self.assertEqual({('a', NAME)}, self.operations.backend.has_device)
+
     def test_a_start_makes_what_servers_expect(self):
         """By the connections that Nova keeps, whatever is configured."""
         attachment = test_driver.attachment('server')
