@@ -28,6 +28,10 @@ from cinder_vdisk_mapper.server_moves import store
 from cinder_vdisk_mapper.server_moves.record import Record
 from nova_diskplacer import exception
 
+# Statuses of an attached volume that nothing works on. A user who extends it
+# before its data has arrived gets the second, and cannot change it back.
+_AT_REST = ('in-use', 'error_extending')
+
 
 class Waits(exception.DiskPlacerError):
     """The data cannot be moved now; nothing is wrong."""
@@ -51,7 +55,7 @@ def obstacle(volume: Volume, server: str) -> str:
 
     :param server: UUID of its server.
     """
-    if volume.status != 'in-use':
+    if volume.status not in _AT_REST:
         return f'its volume is {volume.status}'
     if is_migrating(volume.migration_status):
         return f'its volume is being migrated: {volume.migration_status}'

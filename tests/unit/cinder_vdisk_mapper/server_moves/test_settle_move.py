@@ -290,6 +290,11 @@ class WalkTestCase(SettlingTestCase):
     def test_volumes_that_stay(self):
         volume = self.make_world().fresh('1')
         self.assertEqual('', self.obstacle(volume))
+        # a user has extended it, and cannot set its status back
+        refused = types.SimpleNamespace(
+            **vars(volume) | {'status': 'error_extending'}
+        )
+        self.assertEqual('', self.obstacle(refused))
         for name, value in (
             ('status', 'extending'),
             ('status', 'backing-up'),
