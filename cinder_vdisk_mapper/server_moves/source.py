@@ -130,7 +130,20 @@ class Source:
             context, volume, connector, request
         ):
             return None
-        return self._export(context, volume)
+        try:
+            return self._export(context, volume)
+        except exception.DiskPlacerError:
+            # Cinder tells the driver nothing of an export that has failed
+            try:
+                self.unexport(volume)
+            except exception.DiskPlacerError as error:
+                LOG.warning(
+                    'Its next attachment or start aborts the move of '
+                    'volume %s: %s',
+                    volume.id,
+                    error,
+                )
+            raise
 
     def connect(
         self, volume: Volume, connector: Connector

@@ -296,6 +296,15 @@ class OrderTestCase(moves_base.MoveTestCase):
     def moves(self):
         return [self.driver(index)._connections.moves for index in (0, 1)]
 
+    def test_the_export_fails(self):
+        """No later call of Cinder would end the move."""
+        self.network.broken.add('create')
+        self.assertRaises(client.OpenStackApiException, self.begin_live)
+        (second,) = set(self.attachments()) - {self.first}
+        self.delete_attachment(second)
+        self.claim_back()
+        self.assertAtRest()
+
     def test_repeated(self):
         """Cinder's API may have given up on the first call."""
         second = self.begin_live()
