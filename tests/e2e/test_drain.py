@@ -58,7 +58,7 @@ class DrainTest(base.TestCase):
             'drain',
             disk,
             '--format=json',
-            f'--libvirt-uri={hypervisor.uri(self.cloud.state)}',
+            f'--libvirt-uri={hypervisor.uri(self.cloud.state, self.host)}',
             self.conf(),
             *options,
             allowed=(status,),

@@ -24,7 +24,6 @@ import xml.etree.ElementTree
 from tests.e2e import base
 from tools.minicloud import api
 from tools.minicloud import checks
-from tools.minicloud import hypervisor
 
 MIB = 2**20
 LUKS = b'LUKS\xba\xbe'
@@ -99,7 +98,7 @@ class FeaturesTestCase(base.TestCase):
         return volume
 
     def disk_element(self, server, volume):
-        text = hypervisor.virsh(self.cloud.state, 'dumpxml', server)
+        text = checks.domain_xml(self.cloud, server)
         for disk in xml.etree.ElementTree.fromstring(text).iter('disk'):
             if disk.findtext('serial') == volume:
                 return disk

@@ -19,8 +19,8 @@ import xml.etree.ElementTree
 
 from nova_diskplacer.guest import config as guest_config
 from tests.e2e import base
+from tools.minicloud import checks
 from tools.minicloud import config
-from tools.minicloud import hypervisor
 from tools.minicloud import ini
 from tools.minicloud import process
 
@@ -55,7 +55,7 @@ class GuestConfigTestCase(base.TestCase):
         self.eventually(
             'map', lambda: self.statuses(server) == ['ok'] * base.VDISKS
         )
-        text = hypervisor.virsh(self.cloud.state, 'dumpxml', server)
+        text = checks.domain_xml(self.cloud, server)
         serials = [
             disk.findtext('serial')[: guest_config.SERIAL_LENGTH]
             for disk in xml.etree.ElementTree.fromstring(text).iter('disk')

@@ -44,7 +44,9 @@ class SizingTest(base.TestCase):
 
     def pins(self):
         """Return the CPUs that each vCPU of the server may use."""
-        connection = libvirt.open(hypervisor.uri(self.cloud.state))
+        connection = libvirt.open(
+            hypervisor.uri(self.cloud.state, self.cloud.libvirt_host)
+        )
         try:
             return connection.lookupByUUIDString(self.server).vcpuPinInfo()
         finally:

@@ -57,9 +57,15 @@ def by_files(cloud: Cloud, host: str) -> Disks:
     }
 
 
+def domain_xml(cloud: Cloud, server: str) -> str:
+    """Return the XML of a guest, from the libvirtd of its host."""
+    host = cloud.api.server(server)['OS-EXT-SRV-ATTR:host']
+    return hypervisor.virsh(cloud.state, host, 'dumpxml', server)
+
+
 def by_domain(cloud: Cloud, server: str) -> Disks:
     """Return {volume id: disk} of a guest, by libvirt's domain XML."""
-    text = hypervisor.virsh(cloud.state, 'dumpxml', server)
+    text = domain_xml(cloud, server)
     found = {}
     for disk in xml.etree.ElementTree.fromstring(text).iter('disk'):
         serial, source = disk.find('serial'), disk.find('source')

@@ -115,8 +115,8 @@ class Cloud:
 
     @property
     def libvirt_host(self) -> str:
-        """Name of the compute host with real guests."""
-        return next(h.name for h in self.hosts if h.guests == 'libvirt')
+        """Name of the first compute host with real guests."""
+        return hypervisor.hosts(self.state)[0]
 
     @contextlib.contextmanager
     def step(self, name: str) -> collections.abc.Iterator[None]:
@@ -194,8 +194,10 @@ class Cloud:
         disks.share_mounts(self.state)
         backing.make_data(self.state)
         self._start('epmd')
-        self._start('mariadb', 'rabbitmq', 'memcached', 'libvirtd')
-        config.write_all(self.state, hypervisor.hostname(self.state))
+        hypervisors = services.hypervisors(self.state)
+        self._start(*(name for name in hypervisors if 'namespaces' in name))
+        self._start('mariadb', 'rabbitmq', 'memcached', *hypervisors)
+        config.write_all(self.state)
 
     def _create_resources(self) -> None:
         # that of the disks of the backend called vdisk

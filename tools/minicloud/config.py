@@ -41,11 +41,8 @@ paste.filter_factory = nova_diskplacer.api.blank_volumes:BlankVolumes.factory
 """
 
 
-def write_all(state: State, libvirt_hostname: str) -> None:
-    """Write the files of all services.
-
-    ``libvirt_hostname`` is the hypervisor hostname of the libvirt host.
-    """
+def write_all(state: State) -> None:
+    """Write the files of all services; each libvirtd answers already."""
     conf = state.conf
     ini.write(conf / 'keystone.conf', _keystone(state))
     for name in ('fernet-keys', 'credential-keys'):
@@ -59,13 +56,12 @@ def write_all(state: State, libvirt_hostname: str) -> None:
     ini.write_text(state.path / 'openrc', openrc(state))
     ini.write(conf / 'cinder.conf', cinder.config(state))
     for host in state.hosts:
-        node = libvirt_hostname if host.guests == 'libvirt' else host.name
         directory = state.host_dir(host.name)
         for name in ('nova/instances', 'cinder', 'locks'):
             (directory / name).mkdir(parents=True, exist_ok=True)
         ini.write(directory / 'nova.conf', _nova_host(state, host))
         ini.write(directory / 'cinder.conf', cinder.host_config(state, host))
-        ini.write(directory / 'diskplacer.conf', _agent(state, host, node))
+        ini.write(directory / 'diskplacer.conf', _agent(state, host))
 
 
 def _keystone(state: State) -> ini.Config:
@@ -214,6 +210,7 @@ def _nova_common(state: State) -> ini.Config:
         'diskplacer_scheduler': {
             'report_timeout': ini.DOWN,
             'warmup_timeout': 60,
+            'moves': str(any(host.moves for host in state.hosts)),
         },
         'vnc': {'enabled': 'false'},
         'workarounds': {'disable_rootwrap': 'true'},
@@ -234,10 +231,12 @@ def _nova_host(state: State, host: Host) -> ini.Config:
     config['oslo_concurrency'] = {'lock_path': f'{directory}/locks'}
     if host.guests == 'libvirt':
         config['DEFAULT']['compute_driver'] = 'libvirt.LibvirtDriver'
+        config['DEFAULT']['instances_path'] = str(hypervisor.instances(state))
         config['libvirt'] = {
             'virt_type': 'qemu',
             'cpu_mode': 'none',
-            'connection_uri': hypervisor.uri(state),
+            'connection_uri': hypervisor.uri(state, host.name),
+            'live_migration_uri': hypervisor.migration_uri(state),
             # a guest that is booting may let go of no disk yet
             'device_detach_attempts': 30,
         }
@@ -245,8 +244,11 @@ def _nova_host(state: State, host: Host) -> ini.Config:
     return {**config, 'nova_sys_admin': helper, 'privsep_osbrick': helper}
 
 
-def _agent(state: State, host: Host, compute_node: str) -> ini.Config:
+def _agent(state: State, host: Host) -> ini.Config:
     directory = state.host_dir(host.name)
+    node = host.name
+    if host.guests == 'libvirt':
+        node = hypervisor.hostname(state, host.name)
     return {
         'DEFAULT': {
             'use_stderr': 'true',
@@ -255,7 +257,7 @@ def _agent(state: State, host: Host, compute_node: str) -> ini.Config:
         },
         'diskplacer': {
             'disk_root': str(state.disk_root(host.name)),
-            'compute_node': compute_node,
+            'compute_node': node,
         },
         'diskplacer_agent': {
             'report_interval': 5,
@@ -263,7 +265,7 @@ def _agent(state: State, host: Host, compute_node: str) -> ini.Config:
             'heartbeat_interval': 10,
             'watch_interval': 1,
             # of hosts with fake guests it has none of their servers
-            'libvirt_uri': hypervisor.uri(state),
+            'libvirt_uri': hypervisor.uri(state, host.name),
             'nova_conf': f'{directory}/nova.conf',
             'state_dir': f'{directory}/agent',
         },

@@ -11,18 +11,20 @@
 #    under the License.
 
 
-"""libvirtd of the cloud's own.
+"""Hosts with real guests: namespaces and a libvirtd for each.
 
-It runs in a mount namespace where libvirt's directories (/run, /etc,
-/var/lib, /var/log and /var/cache/libvirt) are directories of the cloud, so
-a libvirtd of the machine, or of another cloud, is not disturbed. Mounts made
-later below the cloud's hosts/ directory are seen in it.
+In the mount and UTS namespaces of a host, libvirt's directories (/run, /etc,
+/var/lib, /var/log and /var/cache/libvirt) are directories of the host, so a
+libvirtd of the machine, of another host or of another cloud is not disturbed.
+The directory of Nova's instances has one path on all hosts, as live migration
+needs it. Mounts made later below the cloud's hosts/ directory are seen there.
 """
 
 import contextlib
 import os
 import pathlib
 import signal
+import uuid
 
 from tools.minicloud import process
 from tools.minicloud.process import Process
@@ -34,7 +36,10 @@ DIRECTORIES = {
     'lib': '/var/lib/libvirt',
     'log': '/var/log/libvirt',
     'cache': '/var/cache/libvirt',
+    'iscsi': '/etc/iscsi',
 }
+# Nova's name of a host's node is not the name of the host.
+NODE = 'node-'
 QEMU_CONF = """
 user = "root"
 group = "root"
@@ -45,49 +50,127 @@ stdio_handler = "file"
 """
 
 
-def libvirtd(state: State) -> Process:
-    directory = state.path / 'libvirt'
-    binds = []
+def hosts(state: State) -> list[str]:
+    """Return the names of the hosts with real guests."""
+    return [host.name for host in state.hosts if host.guests == 'libvirt']
+
+
+def instances(state: State) -> pathlib.Path:
+    """Return the directory of Nova's instances, as each host sees it."""
+    return state.path / 'instances'
+
+
+def initiator(host: str) -> str:
+    """Return the name of a host's iSCSI initiator."""
+    return f'iqn.2026-11.org.example:{host}'
+
+
+def namespaces(state: State, host: str) -> Process:
+    """Return the process that keeps the namespaces of a host."""
+    directory = _directory(state, host)
+    mounts = {state.host_dir(host) / 'nova' / 'instances': instances(state)}
     for name, path in DIRECTORIES.items():
+        mounts[directory / name] = pathlib.Path(path)
         (directory / name).mkdir(parents=True, exist_ok=True)
-        pathlib.Path(path).mkdir(parents=True, exist_ok=True)
-        binds.append(f'mount --bind "{directory}/{name}" {path}')
-    (directory / 'etc' / 'qemu.conf').write_text(QEMU_CONF)
-    (directory / 'etc' / 'libvirtd.conf').write_text(
-        'auth_unix_rw = "none"\nauth_unix_ro = "none"\n'
+    # os-brick reads it; see tools.minicloud.iscsi
+    (directory / 'iscsi' / 'initiatorname.iscsi').write_text(
+        f'InitiatorName={initiator(host)}\n'
     )
-    libvirtd = f'exec libvirtd --pid-file "{directory}/libvirtd.pid"'
-    script = ' && '.join([*binds, libvirtd])
+    commands = [f'hostname {NODE}{host}']
+    for source, target in mounts.items():
+        source.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
+        commands.append(f'mount --bind "{source}" "{target}"')
+    record = directory / 'namespaces'
+    commands += [f'echo $$ > "{record}"', 'exec sleep infinity']
     return Process(
-        'libvirtd',
-        ['unshare', '--mount', '--propagation', 'slave', 'sh', '-c', script],
+        f'namespaces@{host}',
+        [
+            *('unshare', '--mount', '--uts', '--propagation', 'slave'),
+            *('sh', '-c', ' && '.join(commands)),
+        ],
+        state.run,
+        state.logs,
+        ready=record.exists,
+    )
+
+
+def within(state: State, host: str, argv: list[str]) -> list[str]:
+    """Return the command that runs another one in a host's namespaces."""
+    enter = 'exec nsenter --mount --uts --target "$(cat "$0")" -- "$@"'
+    return [
+        'sh',
+        '-c',
+        enter,
+        str(_directory(state, host) / 'namespaces'),
+        *argv,
+    ]
+
+
+def libvirtd(state: State, host: str) -> Process:
+    """Return the libvirtd of a host."""
+    directory = _directory(state, host)
+    etc = directory / 'etc'
+    etc.mkdir(parents=True, exist_ok=True)
+    # guests do not migrate to 127.0.0.1
+    address = f'127.0.0.{hosts(state).index(host) + 2}'
+    (etc / 'qemu.conf').write_text(
+        f'{QEMU_CONF}'
+        f'migration_address = "{address}"\n'
+        f'migration_host = "{address}"\n'
+    )
+    (etc / 'libvirtd.conf').write_text(
+        'auth_unix_rw = "none"\n'
+        'auth_unix_ro = "none"\n'
+        # guests migrate between hosts that differ
+        f'host_uuid = "{uuid.uuid5(uuid.NAMESPACE_URL, f"{directory}")}"\n'
+    )
+    return Process(
+        f'libvirtd@{host}',
+        within(
+            state,
+            host,
+            ['libvirtd', '--pid-file', f'{directory}/libvirtd.pid'],
+        ),
         state.run,
         state.logs,
         ready=lambda: (
-            (directory / 'run' / 'libvirt-sock').exists() and _answers(state)
+            (directory / 'run' / 'libvirt-sock').exists()
+            and _answers(state, host)
         ),
     )
 
 
-def uri(state: State) -> str:
-    """Return the URI of the cloud's libvirtd."""
-    socket = state.path / 'libvirt' / 'run' / 'libvirt-sock'
-    return f'qemu+unix:///system?socket={socket}'
+def uri(state: State, host: str) -> str:
+    """Return the URI of a host's libvirtd.
+
+    A host with fake guests has that of the first host with real ones, which
+    has none of its servers.
+    """
+    real = hosts(state)
+    return _uri(state, host if host in real else real[0])
 
 
-def virsh(state: State, *args: str) -> str:
-    """Run virsh against the cloud's libvirtd."""
-    return process.run('virsh', '--quiet', '--connect', uri(state), *args)
+def migration_uri(state: State) -> str:
+    """Return the URI of all hosts' libvirtd, with %s for the host."""
+    return _uri(state, '%s')
 
 
-def hostname(state: State) -> str:
+def virsh(state: State, host: str, *args: str) -> str:
+    """Run virsh against a host's libvirtd."""
+    return process.run(
+        'virsh', '--quiet', '--connect', uri(state, host), *args
+    )
+
+
+def hostname(state: State, host: str) -> str:
     """Return the hypervisor hostname that Nova will use."""
-    return virsh(state, 'hostname').strip()
+    return virsh(state, host, 'hostname').strip()
 
 
 def end_guests(state: State) -> None:
     """Kill the QEMU processes of the cloud's libvirtd."""
-    for path in (state.path / 'libvirt' / 'run' / 'qemu').glob('*.pid'):
+    for path in (state.path / 'libvirt').glob('*/run/qemu/*.pid'):
         pid = int(path.read_text())
         try:
             command = pathlib.Path(f'/proc/{pid}/cmdline').read_bytes()
@@ -112,8 +195,17 @@ def remove_cgroups(state: State) -> None:
                     os.rmdir(path)
 
 
-def _answers(state: State) -> bool:
+def _uri(state: State, host: str) -> str:
+    socket = _directory(state, host) / 'run' / 'libvirt-sock'
+    return f'qemu+unix:///system?socket={socket}'
+
+
+def _directory(state: State, host: str) -> pathlib.Path:
+    return state.path / 'libvirt' / host
+
+
+def _answers(state: State, host: str) -> bool:
     try:
-        return bool(hostname(state))
+        return bool(hostname(state, host))
     except process.ProcessError:
         return False

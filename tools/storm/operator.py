@@ -148,7 +148,7 @@ class Operator:
         return [
             f'--cinder-config-file={self._state.host_dir(host)}/cinder.conf',
             '--format=json',
-            f'--libvirt-uri={hypervisor.uri(self._state)}',
+            f'--libvirt-uri={hypervisor.uri(self._state, host)}',
         ]
 
     def end(self) -> None:

@@ -37,7 +37,7 @@ CONTROLLERS = (
     'cinder-api',
     'placement',
     'keystone',
-    'libvirtd',
+    'libvirtd@compute1',
 )
 BACKING = ('mariadb', 'rabbitmq')
 

@@ -291,7 +291,7 @@ def _providers(state: State) -> dict[str, Provider]:
 def _guests(state: State) -> dict[str, dict[str, str]]:
     """Return the disk of each vdisk that QEMU has open, by server and name."""
     found = {}
-    for record in (state.path / 'libvirt' / 'run' / 'qemu').glob('*.pid'):
+    for record in (state.path / 'libvirt').glob('*/run/qemu/*.pid'):
         # it may end meanwhile
         with contextlib.suppress(OSError, ValueError):
             process_dir = pathlib.Path('/proc', record.read_text().strip())

@@ -121,18 +121,19 @@ class Watch:
                 'heat-engine',
                 'mariadb',
                 'rabbitmq',
-                'libvirtd',
             )
-            and not name.startswith(('glance', 'cinder-backup'))
+            and not name.startswith(
+                ('glance', 'cinder-backup', 'libvirtd', 'namespaces')
+            )
         ]
 
     def _reported(self, name: str, begun: float) -> bool:
         binary, _, host = name.partition('@')
         if binary == 'diskplacer-agent':
             return self._reports.last.get(host, 0) > begun
-        if name == 'libvirtd':
+        if binary == 'libvirtd':
             with contextlib.suppress(process.ProcessError):
-                return bool(hypervisor.hostname(self._cloud.state))
+                return bool(hypervisor.hostname(self._cloud.state, host))
             return False
         if name in ('mariadb', 'rabbitmq'):
             return True

@@ -93,9 +93,7 @@ def write_by_guest(
         f'{block * content.BLOCK} {content.BLOCK}"'
     )
     try:
-        hypervisor.virsh(
-            state, 'qemu-monitor-command', server, '--hmp', command
-        )
+        _virsh(state, 'qemu-monitor-command', server, '--hmp', command)
         # what the command prints goes to the log of the guest
         wanted = content.block_bytes(digest)
         found = path(state, f'volume-{volume}')
@@ -108,9 +106,14 @@ def write_by_guest(
             pattern.unlink()
 
 
+def _virsh(state: State, *args: str) -> str:
+    """Run virsh on the only host with real guests."""
+    return hypervisor.virsh(state, hypervisor.hosts(state)[0], *args)
+
+
 def _device(state: State, server: str, volume: str) -> str:
     """Return QEMU's name of the device of a volume."""
-    text = hypervisor.virsh(state, 'dumpxml', server)
+    text = _virsh(state, 'dumpxml', server)
     for disk in xml.etree.ElementTree.fromstring(text).iter('disk'):
         serial, alias = disk.find('serial'), disk.find('alias')
         if serial is not None and serial.text == volume and alias is not None:
