@@ -98,6 +98,14 @@ def host_config(state: State, host: Host) -> ini.Config:
             'vdisk_media': medium,
             'report_discard_supported': 'true',
         }
+        if host.moves:
+            found[name] |= {
+                'vdisk_connection': 'block',
+                'target_helper': 'lioadm',
+                'target_ip_address': '127.0.0.1',
+                # its sessions are known by it
+                'target_prefix': f'iqn.2026-11.org.example:{state.token}-',
+            }
     return {
         **found,
         'oslo_concurrency': {'lock_path': f'{directory}/locks'},

@@ -18,6 +18,7 @@ import json
 import pathlib
 import subprocess
 
+from nova_diskplacer.disks import links
 from tools.minicloud import ini
 from tools.minicloud import process
 from tools.minicloud.state import Host
@@ -30,7 +31,7 @@ DEFAULTS = {'scheduler': 'none', 'nomerges': '0', 'rq_affinity': '1'}
 
 
 def share_mounts(state: State) -> None:
-    """Let mounts below hosts/ be seen in libvirtd's mount namespace."""
+    """Let mounts below hosts/ be seen in the hosts' mount namespaces."""
     path = str(state.hosts_dir)
     if path not in mount_points(state):
         process.run('mount', '--bind', path, path)
@@ -124,8 +125,16 @@ def remove(state: State) -> None:
             reset_queue(device['name'])
             process.run('losetup', '--detach', device['name'])
     process.stop_recorded(run_dir(state), state.logs)
+    _remove_sessions(state)
     for point in reversed(mount_points(state)):
         _unmount(point)
+
+
+def _remove_sessions(state: State) -> None:
+    """Remove the names of devices of sessions, see tools.minicloud.iscsi."""
+    by_path = pathlib.Path(links.device_of('', '', 0)).parent
+    for device in by_path.glob(f'*:{state.token}-*'):
+        device.unlink()
 
 
 def _unmount(point: str) -> None:

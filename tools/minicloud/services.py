@@ -30,6 +30,9 @@ from tools.minicloud.process import Process
 from tools.minicloud.state import Host
 from tools.minicloud.state import State
 
+_WITH_ISCSI = [sys.executable, '-m', 'tools.minicloud.iscsi']
+_IMPORT_TOOLS = {'PYTHONPATH': str(pathlib.Path(__file__).parents[2])}
+
 
 def api(
     state: State, name: str, module: str, *args: str, **env: str
@@ -72,16 +75,27 @@ def everything(state: State) -> dict[str, Process]:
         backing.mariadb(state),
         backing.rabbitmq(state),
         backing.memcached(state),
-        hypervisor.libvirtd(state),
         neutron(state),
         vendordata(state),
         *heat(state),
     ]
     found = {program.name: program for program in programs}
-    found |= apis(state) | controllers(state)
+    found |= apis(state) | controllers(state) | hypervisors(state)
     for host in state.hosts:
         found |= host_services(state, host)
     return found
+
+
+def hypervisors(state: State) -> dict[str, Process]:
+    """Return what hosts with real guests need first, by name."""
+    return {
+        program.name: program
+        for host in hypervisor.hosts(state)
+        for program in (
+            hypervisor.namespaces(state, host),
+            hypervisor.libvirtd(state, host),
+        )
+    }
 
 
 def apis(state: State) -> dict[str, Process]:
@@ -175,12 +189,42 @@ def host_services(state: State, host: Host) -> dict[str, Process]:
     }
     if host.backups:
         programs['cinder-backup'] = 'cinder.conf'
-    return {
+    found = {
         f'{name}@{host.name}': _program(
             state, f'{name}@{host.name}', name, f'{directory}/{conf}'
         )
         for name, conf in programs.items()
     }
+    if host.moves:
+        name = f'diskplacer-settle@{host.name}'
+        found[name] = settler(state, host, name)
+        volumes = found[f'cinder-volume@{host.name}']
+        volumes.argv[:1] = _WITH_ISCSI + ['cinder-volume']
+        volumes.env |= _IMPORT_TOOLS
+    if host.guests == 'libvirt':
+        compute = found[f'nova-compute@{host.name}']
+        compute.argv = hypervisor.within(state, host.name, compute.argv)
+    return found
+
+
+def settler(state: State, host: Host, name: str) -> Process:
+    """Return what has the data of servers follow them to a host."""
+    directory = state.host_dir(host.name)
+    argv = [
+        *_WITH_ISCSI,
+        'diskplacer-manage',
+        f'--config-file={directory}/diskplacer.conf',
+        'settle',
+        f'--cinder-config-file={directory}/cinder.conf',
+        f'--libvirt-uri={hypervisor.uri(state, host.name)}',
+    ]
+    return Process(
+        name,
+        argv,
+        state.run,
+        state.logs,
+        env=dict(_IMPORT_TOOLS),
+    )
 
 
 def make_schemas(state: State) -> None:

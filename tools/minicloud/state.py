@@ -48,7 +48,7 @@ class Host:
     of each of ``media`` (hdd, ssd or any), ``disk_gb`` the size of each in
     GiB, ``mbps`` what each can do in MB/s and ``iops`` in requests per second
     (0: whatever the machine below does). It runs cinder-backup if it is to
-    take ``backups``.
+    take ``backups``. Servers can move to it and from it if it has ``moves``.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Host:
     iops: int = 0
     media: tuple[str, ...] = ('any',)
     backups: bool = False
+    moves: bool = False
 
     @property
     def backends(self) -> dict[str, str]:
