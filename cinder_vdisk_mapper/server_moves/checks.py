@@ -48,7 +48,8 @@ _MIGRATING = 'migrating'
 # Tasks of a server to whose host Nova attaches volumes as it has moved: by a
 # migration or resize, or by being unshelved. It is rebuilt where it is, maybe
 # before its data has arrived.
-_ARRIVING = ('resize_finish', 'spawning', 'rebuild_block_device_mapping')
+_UNSHELVED = 'spawning'
+_ARRIVING = ('resize_finish', _UNSHELVED, 'rebuild_block_device_mapping')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,6 +155,9 @@ def is_move(facts: Facts) -> bool:
         return False
     if server.host == host:
         return server.task in _ARRIVING
+    if server.host is None:
+        # Nova attaches the volumes of an unshelved server before it has a host
+        return server.task == _UNSHELVED
     return server.host in facts.here and server.task == _MIGRATING
 
 

@@ -52,12 +52,15 @@ class MoveTestCase(testtools.TestCase):
             self.assertTrue(self.is_move(task))
         for name in GOOD.here:
             self.assertTrue(self.is_move('migrating', host=name))
+        # unshelved: it has no host until its volumes are attached
+        self.assertTrue(self.is_move('spawning', host=None))
 
     def test_others(self):
         self.assertFalse(self.is_move(host='here'))
         self.assertFalse(self.is_move('rebooting', host='here'))
         self.assertFalse(self.is_move('migrating', host='third'))
         self.assertFalse(self.is_move(host=None))
+        self.assertFalse(self.is_move('resize_finish', host=None))
         # what a user attaches to a server that claims more than it has
         self.assertFalse(self.is_move())
         self.assertFalse(self.is_move('block_device_mapping'))
