@@ -42,7 +42,7 @@ GIB = 2**30
 GUEST_TIMEOUT = 900
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     # standard output is the test runner's
     print(text, file=sys.stderr, flush=True)
 
@@ -51,17 +51,22 @@ def _end(number: int, frame: types.FrameType | None) -> None:
     sys.exit(128 + number)
 
 
+def end_at_sigterm() -> None:
+    """Have SIGTERM end the process as if it returned."""
+    signal.signal(signal.SIGTERM, _end)
+
+
 @functools.cache
 def shared_cloud() -> Cloud:
     """Return the cloud, which is up."""
     existing = os.environ.get('DISKPLACER_CLOUD')
     if existing:
-        cloud = Cloud(pathlib.Path(existing), say=_say)
+        cloud = Cloud(pathlib.Path(existing), say=say)
         cloud.attach()
         return cloud
     directory = tempfile.mkdtemp(prefix='diskplacer-e2e-', dir='/var/tmp')
-    cloud = Cloud(pathlib.Path(directory), say=_say)
-    signal.signal(signal.SIGTERM, _end)
+    cloud = Cloud(pathlib.Path(directory), say=say)
+    end_at_sigterm()
     atexit.register(cloud.stop)
     cloud.start()
     return cloud
@@ -75,7 +80,7 @@ class TestCase(testtools.TestCase):
         self.cloud = shared_cloud()
         self.api = self.cloud.api
         begun = str(datetime.datetime.now())
-        self.addOnException(lambda _: _say(self.cloud.errors(begun)))
+        self.addOnException(lambda _: say(self.cloud.errors(begun)))
         self.addCleanup(self._clean)
 
     def _clean(self) -> None:

@@ -110,6 +110,8 @@ def run_dir(state: State) -> pathlib.Path:
 
 def remove(state: State) -> None:
     """Unmount all, and free every loop device on a file of the cloud."""
+    # of vdisks first: they are on disks that are unmounted
+    _detach(str(state.hosts_dir) + '/')
     for point in reversed(mount_points(state)):
         if point.startswith(str(state.hosts_dir)):
             # a frozen filesystem could not be unmounted
@@ -117,17 +119,21 @@ def remove(state: State) -> None:
                 ['fsfreeze', '--unfreeze', point], capture_output=True
             )
             _unmount(point)
-    top = str(state.path) + '/'
+    _detach(str(state.path) + '/')
+    process.stop_recorded(run_dir(state), state.logs)
+    _remove_sessions(state)
+    for point in reversed(mount_points(state)):
+        _unmount(point)
+
+
+def _detach(top: str) -> None:
+    """Free the loop devices on files below a directory."""
     text = process.run('losetup', '--json', '--list')
     for device in json.loads(text or '{}').get('loopdevices', []):
         # None: it is being detached
         if (device['back-file'] or '').startswith(top):
             reset_queue(device['name'])
             process.run('losetup', '--detach', device['name'])
-    process.stop_recorded(run_dir(state), state.logs)
-    _remove_sessions(state)
-    for point in reversed(mount_points(state)):
-        _unmount(point)
 
 
 def _remove_sessions(state: State) -> None:
