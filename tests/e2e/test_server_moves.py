@@ -196,7 +196,7 @@ class ServerMovesTest(testtools.TestCase):
             left += root.glob('remote/*')
         self.assertEqual([], left)
 
-    def test_live_and_back(self):
+    def test_live_and_back_and_elsewhere(self):
         first, second = REAL
         self.boot(first)
         self.assert_verifies()
@@ -218,6 +218,22 @@ class ServerMovesTest(testtools.TestCase):
         self.restart()
         self.migrate_live(first)
         self.assert_settles(first)
+        self.assert_verifies()
+        self.assert_nothing_left()
+        told = max(self.numbers('checked'))
+        self.api.action(self.server, shelve=None)
+        self.api.wait_server(self.server, 'SHELVED_OFFLOADED')
+        self.api.call(
+            'compute',
+            'POST',
+            f'/servers/{self.server}/action',
+            json={'unshelve': {'host': second}},
+            headers={'OpenStack-API-Version': 'compute 2.91'},
+        )
+        self.api.wait_server(self.server)
+        self.assertEqual(second, self.host())
+        self.assert_restarted(told)
+        self.assert_settles(second)
         self.assert_verifies()
         self.assert_nothing_left()
 
