@@ -79,7 +79,7 @@ class Server:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether Nova neither changes it nor may take a move of it back."""
+        """True if Nova has no task for it and no move to confirm or revert."""
         return self.status in _SETTLED and not self.task
 
 

@@ -127,7 +127,7 @@ class Connections:
 
     @property
     def protocol(self) -> str:
-        """What the next server attaches: its ``driver_volume_type``."""
+        """The ``driver_volume_type`` of new attachments."""
         if self._makes_devices:
             return base.BLOCK_DEVICE
         return self.operations.backend.connection_type

@@ -218,7 +218,7 @@ def abandon(move: VDiskSteps) -> None:
 
 
 def _end_copy(move: VDiskSteps) -> None:
-    """Have the source alone used, and known as the vdisk."""
+    """Abort the copy, and make the source the vdisk."""
     guest = move.guest()
     if guest and _job(move, guest):
         guest.abort()

@@ -54,7 +54,7 @@ _ARRIVING = ('resize_finish', _UNSHELVED, 'rebuild_block_device_mapping')
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What decides if a vdisk can follow its server.
+    """The facts that decide if a vdisk can follow its server.
 
     :param here: names of this host.
     :param server: that moves, None if it is not known.

@@ -192,7 +192,7 @@ class Destination:
             self.operations.delete(disk, name)
 
     def _finish(self, volume: Volume, found: Record) -> None:
-        """Have the source release the vdisk, and forget the record."""
+        """Tell the source to release the vdisk, and forget the record."""
         volume, current = store.fresh(volume.id), store.read(volume.id)
         if current is None:
             return

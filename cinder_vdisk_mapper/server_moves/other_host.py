@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 
 
 def connect(volume: Volume, to: str, connector: Connector) -> dict[str, Any]:
-    """Have a destination connect a volume; returns the connection.
+    """Ask a destination to connect a volume, and return the connection.
 
     :param to: backend of the destination.
     :raises DiskPlacerError: it does not, or does not answer.
@@ -57,7 +57,7 @@ def connect(volume: Volume, to: str, connector: Connector) -> dict[str, Any]:
 
 
 def go_on(volume: Volume, backend: str, host: str) -> bool:
-    """Have the other host do what the record tells; False if it does not.
+    """Ask the other host to go on with a move; return False if it fails.
 
     :param backend: of that host.
     :param host: name of that host.

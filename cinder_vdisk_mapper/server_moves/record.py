@@ -92,7 +92,7 @@ class Record:
 
 
 class Act(enum.Enum):
-    """What has to be done next."""
+    """The next act of a move."""
 
     #: nothing that concerns a move
     NONE = 'none'

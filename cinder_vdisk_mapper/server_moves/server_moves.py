@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the driver asks about the moves of servers to other hosts.
+"""The methods of the driver, for volumes whose servers change hosts.
 
 Each method answers for a volume that moves, or says that it does not; then the
 driver does what it does for any volume.
@@ -54,7 +54,7 @@ _ERRORS = (
 
 
 class _Role(enum.Enum):
-    """What a backend is for a volume."""
+    """The role of a backend in the move of a volume."""
 
     #: it has the volume, which may be about to leave
     SOURCE = 'source'

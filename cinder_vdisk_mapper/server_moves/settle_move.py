@@ -102,7 +102,7 @@ class SettleMove(vdisk_steps.VDiskSteps):
         return remote_vdisks.path(self.backend.disk_root, self.name)
 
     def leave(self) -> None:
-        """Have the other host record that the server has left it for good.
+        """Ask the source to record that the server has left it for good.
 
         Nova has detached it there before it has attached it here, as in a
         cold migration, which may be taken back until it is confirmed.
@@ -316,7 +316,7 @@ class _Remote(vdisk_steps.Place):
         sessions.log_out(move.backend, move.name)
 
     def delete(self) -> None:
-        """Have the other host delete it.
+        """Ask the source to delete the vdisk.
 
         While that is away, the record stays.
         """
