@@ -27,6 +27,7 @@ from oslo_config import cfg
 
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.cmd import cinder_conf
+from nova_diskplacer import arguments
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 
@@ -57,21 +58,13 @@ def register(commands: Any) -> None:
     cinder_conf.add_option(command)
     command.add_argument(
         '--stuck-after',
-        type=_seconds,
+        type=arguments.number(int, 1),
         default=_STUCK_AFTER,
         metavar='SECONDS',
         help='list volumes that Cinder works on for longer (default: '
         '%(default)s)',
     )
     command.set_defaults(handler=_audit, configure=cinder_conf.configure)
-
-
-def _seconds(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not a number of seconds above 0'
-        )
-    return int(text)
 
 
 def _audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:

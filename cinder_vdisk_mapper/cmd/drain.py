@@ -25,6 +25,7 @@ from oslo_config import cfg
 
 from cinder_vdisk_mapper.cmd import cinder_conf
 from cinder_vdisk_mapper.cmd import progress
+from nova_diskplacer import arguments
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 
@@ -55,7 +56,7 @@ def register(commands: Any) -> None:
     )
     command.add_argument(
         '--rate',
-        type=_rate,
+        type=arguments.number(int, 1),
         default=0,
         metavar='MIB',
         help='MiB per second at most for the copy of a vdisk (default: no '
@@ -72,14 +73,6 @@ def register(commands: Any) -> None:
     )
     cinder_conf.add_option(command)
     command.set_defaults(handler=_drain, configure=cinder_conf.configure)
-
-
-def _rate(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not a number of MiB per second above 0'
-        )
-    return int(text)
 
 
 def _drain(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:

@@ -26,6 +26,7 @@ from typing import Any
 from oslo_config import cfg
 
 from cinder_vdisk_mapper.cmd import cinder_conf
+from nova_diskplacer import arguments
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.disks import settling
@@ -43,7 +44,7 @@ def register(commands: Any) -> None:
     )
     command.add_argument(
         '--rate',
-        type=_number,
+        type=arguments.number(int, 1),
         default=0,
         metavar='MIB',
         help='MiB per second at most for the copy of a vdisk (default: no '
@@ -51,7 +52,7 @@ def register(commands: Any) -> None:
     )
     command.add_argument(
         '--share',
-        type=_percent,
+        type=arguments.number(int, 1, 100),
         default=50,
         metavar='PERCENT',
         help='percent of the throughput of the disk that a copy goes to, if '
@@ -59,7 +60,7 @@ def register(commands: Any) -> None:
     )
     command.add_argument(
         '--parallel',
-        type=_number,
+        type=arguments.number(int, 1),
         default=4,
         metavar='N',
         help='number of copies at a time, to one disk each (default: '
@@ -78,22 +79,6 @@ def register(commands: Any) -> None:
     )
     cinder_conf.add_option(command)
     command.set_defaults(handler=_settle, configure=cinder_conf.configure)
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not a whole number above 0'
-        )
-    return int(text)
-
-
-def _percent(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 100:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not a whole number from 1 to 100'
-        )
-    return int(text)
 
 
 def _report(disk_roots: Iterable[str]) -> str:

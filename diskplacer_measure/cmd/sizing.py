@@ -30,6 +30,7 @@ from diskplacer_measure.sizing import samples
 from diskplacer_measure.sizing.key_value import load
 from diskplacer_measure.sizing.key_value import mixes
 from diskplacer_measure.sizing.key_value import postgresql
+from nova_diskplacer import arguments
 from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import shell
 
@@ -87,7 +88,7 @@ def _register_load(commands: Any) -> None:
     what = command.add_mutually_exclusive_group(required=True)
     what.add_argument(
         '--prepare',
-        type=shell.number(int, 1),
+        type=arguments.number(int, 1),
         metavar='RECORDS',
         help='only make the table, with so many records of 1 kB; one that is '
         'there is replaced',
@@ -102,21 +103,21 @@ def _register_load(commands: Any) -> None:
     )
     command.add_argument(
         '--operations',
-        type=shell.number(int, 1),
+        type=arguments.number(int, 1),
         default=_OPERATIONS,
         help='number of operations of all clients (default: %(default)s, as '
         'in P1)',
     )
     command.add_argument(
         '--clients',
-        type=shell.number(int, 1, 64),
+        type=arguments.number(int, 1, 64),
         default=1,
         help='operations at once; all clients share one CPU (default: '
         '%(default)s, as in P1)',
     )
     command.add_argument(
         '--seed',
-        type=shell.number(int, 0),
+        type=arguments.number(int, 0),
         default=0,
         help='number that decides the operations (default: %(default)s)',
     )
@@ -135,7 +136,7 @@ def _register_advise(commands: Any) -> None:
     )
     command.add_argument(
         '--memory-gb',
-        type=shell.number(float, 0.001),
+        type=arguments.number(float, 0.001),
         required=True,
         metavar='GIB',
         help='memory of the server',
@@ -143,19 +144,19 @@ def _register_advise(commands: Any) -> None:
     source = command.add_mutually_exclusive_group(required=True)
     source.add_argument(
         '--data-gb',
-        type=shell.number(float, 0.001),
+        type=arguments.number(float, 0.001),
         metavar='GIB',
         help='size of the data that is read again and again',
     )
     source.add_argument(
         '--refaults',
-        type=shell.number(int, 0),
+        type=arguments.number(int, 0),
         metavar='PAGES',
         help='growth of workingset_refault_file in /proc/vmstat of the guest',
     )
     command.add_argument(
         '--seconds',
-        type=shell.number(float, 1),
+        type=arguments.number(float, 1),
         help='the time in which it grew so',
     )
     shell.add_format(command)

@@ -24,6 +24,7 @@ from diskplacer_measure.sizing import errors
 from diskplacer_measure.sizing import pinning
 from diskplacer_measure.sizing import runs
 from diskplacer_measure.sizing import samples
+from nova_diskplacer import arguments
 from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.host import cpus
@@ -56,7 +57,7 @@ def register(commands: Any) -> None:
     )
     command.add_argument(
         '--runs',
-        type=shell.number(int, 1),
+        type=arguments.number(int, 1),
         default=1,
         help='number of runs, of pairs of runs with --pin (default: '
         '%(default)s)',

@@ -17,7 +17,7 @@ import re
 import typing
 
 from diskplacer_measure.sweep import cells
-from nova_diskplacer.cmd import shell
+from nova_diskplacer import arguments
 
 # Figures of more threads might not fit into a console: see plan.READ_EVERY.
 _MOST_JOBS = 128
@@ -73,7 +73,7 @@ def add_grid(command: argparse.ArgumentParser) -> None:
         'jobs',
         'threads at once on bare metal and in one server, and servers at '
         'once of one thread each, of the smallest shape, as far as they fit',
-        type=shell.number(int, 1, _MOST_JOBS),
+        type=arguments.number(int, 1, _MOST_JOBS),
     )
     _add_list(
         command,
@@ -86,7 +86,7 @@ def add_grid(command: argparse.ArgumentParser) -> None:
         command,
         'depth',
         'requests in flight of each thread of asynchronous I/O',
-        type=shell.number(int, 1, 4096),
+        type=arguments.number(int, 1, 4096),
     )
     _add_list(
         command,
@@ -109,7 +109,7 @@ def add_grid(command: argparse.ArgumentParser) -> None:
         'read_ahead_kb',
         'read-ahead in KiB of the device that fio uses; all but reads through '
         'the page cache are measured with the first only',
-        type=shell.number(int, 0, 1048576),
+        type=arguments.number(int, 0, 1048576),
     )
     _add_number(
         command, 'mib', 'MiB that all threads of a cell move together', 1
@@ -121,7 +121,7 @@ def add_grid(command: argparse.ArgumentParser) -> None:
     _add_number(command, 'repetitions', 'how often each cell is measured', 1)
     command.add_argument(
         '--boot-timeout',
-        type=shell.number(int, 10, 86400),
+        type=arguments.number(int, 10, 86400),
         default=300,
         metavar='SECONDS',
         help='time in which servers have to boot (default: %(default)s)',
@@ -179,7 +179,7 @@ def _add_number(
 ) -> None:
     command.add_argument(
         f'--{name}',
-        type=shell.number(int, least, most),
+        type=arguments.number(int, least, most),
         metavar='N',
         help=f'{text} {_default_text(name)}',
     )

@@ -20,6 +20,7 @@ import datetime
 import textwrap
 import typing
 
+from nova_diskplacer import arguments
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.client import facts as facts_
@@ -63,20 +64,12 @@ def add_pending(parser: argparse.ArgumentParser) -> None:
     """Add the option that says when a claim without vdisks is a finding."""
     parser.add_argument(
         '--pending',
-        type=_minutes,
+        type=arguments.number(int, 0),
         default=vdisk_map.PENDING_MINUTES,
         metavar='MINUTES',
         help='minutes after which a claim without vdisks is a finding '
         '(default: %(default)s)',
     )
-
-
-def _minutes(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not a number of minutes, 0 or more'
-        )
-    return int(text)
 
 
 def make_map(

@@ -20,6 +20,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from nova_diskplacer import arguments
 from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import common
@@ -82,7 +83,7 @@ def register(subparsers: Any) -> None:
     )
     command.add_argument(
         '--mbps',
-        type=shell.number(int, 1, constants.MAX_FIGURE),
+        type=arguments.number(int, 1, constants.MAX_FIGURE),
         help='throughput of the disk in MB/s (default: '
         + ', '.join(
             f'{mbps} for {medium}'

@@ -23,6 +23,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from nova_diskplacer import arguments
 from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
@@ -94,7 +95,7 @@ def register(subparsers: Any) -> None:
     command.add_argument('volume', metavar='VOLUME', help='its ID')
     command.add_argument(
         '--width',
-        type=shell.number(int, 1, constants.MAX_STRIPE_DISKS),
+        type=arguments.number(int, 1, constants.MAX_STRIPE_DISKS),
         required=True,
         metavar='DISKS',
         help='number of disks',

@@ -17,6 +17,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from nova_diskplacer import arguments
 from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
@@ -54,14 +55,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         '--demand',
-        type=shell.number(float, 0),
+        type=arguments.number(float, 0),
         metavar='MB/S',
         help='demand of --load in MB/s',
     )
     _add_vdisk(group)
     group.add_argument(
         '--seconds',
-        type=shell.number(float, 1),
+        type=arguments.number(float, 1),
         help=f'time to simulate (default: {_PERIODS} periods of --load, or '
         'all lines of --series)',
     )
@@ -76,7 +77,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _add_vdisk(group: Any) -> None:
-    width = shell.number(int, 1, constants.MAX_STRIPE_DISKS)
+    width = arguments.number(int, 1, constants.MAX_STRIPE_DISKS)
     group.add_argument(
         '--min',
         type=width,
@@ -92,13 +93,13 @@ def _add_vdisk(group: Any) -> None:
     )
     group.add_argument(
         '--size-gb',
-        type=shell.number(int, 1),
+        type=arguments.number(int, 1),
         metavar='GIB',
         help='size of the vdisk',
     )
     group.add_argument(
         '--mbps',
-        type=shell.number(float, 1),
+        type=arguments.number(float, 1),
         default=identity.DEFAULT_MBPS[constants.HDD],
         metavar='MB/S',
         help='throughput of each disk in MB/s (default: %(default)s)',
@@ -115,7 +116,7 @@ def _add_vdisk(group: Any) -> None:
 def _period(text: str) -> tuple[float, float]:
     """Return the type of ``--load``: seconds on and off."""
     on, colon, off = text.partition(':')
-    seconds = shell.number(float, 0, 1e9)
+    seconds = arguments.number(float, 0, 1e9)
     try:
         period = seconds(on), seconds(off)
     except argparse.ArgumentTypeError:

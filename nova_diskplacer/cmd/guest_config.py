@@ -17,6 +17,7 @@ import typing
 
 from oslo_config import cfg
 
+from nova_diskplacer import arguments
 from nova_diskplacer.client import guest
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import shell
@@ -38,7 +39,7 @@ def register(subparsers: typing.Any) -> None:
     # deprecated: no agent is asked any more
     parser.add_argument(
         '--timeout',
-        type=shell.number(float, 0.1, 3600),
+        type=arguments.number(float, 0.1, 3600),
         metavar='SECONDS',
         help=argparse.SUPPRESS,
     )

@@ -29,6 +29,7 @@ import openstack.connection
 import oslo_messaging
 from oslo_config import cfg
 
+from nova_diskplacer import arguments
 from nova_diskplacer import exception
 from nova_diskplacer import report_format
 from nova_diskplacer import reports
@@ -73,7 +74,7 @@ def register(subparsers: Any) -> None:
     views.add_options(parser)
     parser.add_argument(
         '--timeout',
-        type=shell.number(float, 0.1, 3600),
+        type=arguments.number(float, 0.1, 3600),
         default=10.0,
         metavar='SECONDS',
         help='maximum time to wait for the agents (default: 10)',

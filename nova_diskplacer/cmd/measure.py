@@ -21,6 +21,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from nova_diskplacer import arguments
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import shell
@@ -62,14 +63,14 @@ def register(commands: Any) -> None:
     command.add_argument('uuids', nargs='+', metavar='UUID')
     command.add_argument(
         '--size',
-        type=shell.number(int, _MIN_SIZE),
+        type=arguments.number(int, _MIN_SIZE),
         metavar='MIB',
         help=f'size of the measured space (default: {_DEFAULT_SIZE}, at most '
         'a quarter of the free space)',
     )
     command.add_argument(
         '--seconds',
-        type=shell.number(int, 1),
+        type=arguments.number(int, 1),
         default=_SECONDS,
         help='duration of each of seven loads (default: %(default)s)',
     )

@@ -15,7 +15,6 @@
 import argparse
 import collections.abc
 import json
-import math
 import signal
 import sys
 import types
@@ -26,10 +25,6 @@ import prettytable
 
 # Characters of a column of long texts.
 _LONG = 45
-
-# The largest number of an argument without a limit of its own: larger ones
-# are no exact floats, and overflow in sums.
-_MOST = 10**15
 
 Handler = collections.abc.Callable[..., int]
 
@@ -59,25 +54,6 @@ def add_format(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         '--format', choices=('table', 'json'), default='table'
     )
-
-
-def number(
-    kind: type[int] | type[float], least: float, most: float = _MOST
-) -> collections.abc.Callable[[str], float]:
-    """Return the type of an argument: a number in a range."""
-    limits = f'{"an integer" if kind is int else "a number"} of at least '
-    limits += f'{least}, at most {most}'
-
-    def parse(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan  # in no range
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f'{text!r} is not {limits}')
-        return value
-
-    return parse
 
 
 def exit_on_signals() -> None:

@@ -29,6 +29,7 @@ from oslo_config import cfg
 from rich import console as rich_console
 from rich import live as rich_live
 
+from nova_diskplacer import arguments
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.cmd import top_view
@@ -56,7 +57,7 @@ def register(subparsers: typing.Any) -> None:
     )
     parser.add_argument(
         '--interval',
-        type=shell.number(float, 0.1, 3600),
+        type=arguments.number(float, 0.1, 3600),
         metavar='SECONDS',
         help='time between two views (default: [diskplacer_monitor] interval)',
     )

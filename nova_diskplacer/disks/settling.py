@@ -70,7 +70,7 @@ class VDisk:
         return 100 * self.done // self.total if self.total else 0
 
     def seconds_left(self, now: float) -> float | None:
-        """Return the time that the copy takes yet, None if not last_seen."""
+        """Return the seconds until the copy ends, None if not known."""
         copied = self.done - self.first
         if self.state != COPYING or copied <= 0 or now <= self.began:
             return None

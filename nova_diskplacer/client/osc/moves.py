@@ -15,6 +15,7 @@
 import argparse
 import typing
 
+from nova_diskplacer import arguments
 from nova_diskplacer import exit_status
 from nova_diskplacer.client import views
 from nova_diskplacer.client.osc import base
@@ -90,7 +91,7 @@ class EmptyHost(base.Lister):
         )
         parser.add_argument(
             '--parallel',
-            type=_positive,
+            type=arguments.number(int, 1),
             default=1,
             metavar='N',
             help='servers that move at a time (default: %(default)s)',
@@ -108,7 +109,7 @@ class EmptyHost(base.Lister):
         )
         parser.add_argument(
             '--timeout',
-            type=_positive,
+            type=arguments.number(int, 1),
             default=_TIMEOUT,
             metavar='SECONDS',
             help='end after this time; Nova goes on with what is under way '
@@ -153,9 +154,3 @@ class EmptyHost(base.Lister):
     def _tell(self, line: str) -> None:
         self.app.stderr.write(line + '\n')
         self.app.stderr.flush()
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f'{text!r} is not a positive integer')
-    return int(text)
