@@ -75,7 +75,7 @@ _INTERVAL = 0.02
 
 @dataclasses.dataclass(frozen=True)
 class _Status:
-    """What a loop device has; ``fields`` are those of struct loop_info64."""
+    """The state of a loop device; ``fields`` are of struct loop_info64."""
 
     fields: tuple[int | bytes, ...]
 

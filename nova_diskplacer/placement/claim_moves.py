@@ -41,7 +41,7 @@ _ATTEMPTS = 10
 
 
 class Held(NamedTuple):
-    """What a server holds of a disk: its claim, and the GiB of its vdisks."""
+    """The claim of a server on a disk, and the GiB of its vdisks there."""
 
     claim: Resources
     filled_gb: int

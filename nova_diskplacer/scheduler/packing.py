@@ -90,7 +90,7 @@ def _shares_of_most(values: base.Floats) -> base.Floats:
 
 @dataclasses.dataclass(frozen=True)
 class Packing:
-    """How much a request packs, and the pack scores of H hosts.
+    """The share that packing has in the scores of H hosts, and its scores.
 
     ``share`` (H,) is 0 where only the score of the mapping counts and 1 where
     only the pack score does. ``scores`` (H,) are the pack scores, 0 to 1.

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Whether the vdisks of a server follow it to another host.
+"""Rules for vdisks that follow their server to another host.
 
 Pure functions over what the scheduler knows: Nova's record of the volumes'
 connections, and the agents' reports. What only Cinder knows, such as snapshots
