@@ -209,14 +209,14 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
     # Volumes
 
-    def create_volume(self, volume: Volume) -> ModelUpdate | None:
+    def create_volume(self, volume: Volume) -> ModelUpdate:
         """Create a volume that takes no space yet."""
         encryption.check_provider(volume)
         self._check_mapping(volume)
         if volume.provider_location or volume.provider_id:
             # Cinder copies both to the target of a migration
-            return naming.bound_to(None)
-        return None
+            return naming.created() | naming.bound_to(None)
+        return naming.created()
 
     @errors.as_driver_error()
     def delete_volume(self, volume: Volume) -> None:
@@ -259,7 +259,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
     @errors.as_driver_error()
     def create_cloned_volume(
         self, volume: Volume, src_vref: Volume
-    ) -> ModelUpdate | None:
+    ) -> ModelUpdate:
         """Make a volume with the content of another, on its disk."""
         moves = self._connections.moves
         if isinstance(moves, ServerMoves):
@@ -270,7 +270,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
     @errors.as_driver_error()
     def create_volume_from_snapshot(
         self, volume: Volume, snapshot: Snapshot
-    ) -> ModelUpdate | None:
+    ) -> ModelUpdate:
         """Make a volume with the content of a snapshot, on its disk."""
         return self._clone(
             naming.location(snapshot), naming.snapshot(snapshot), volume
@@ -278,17 +278,17 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
     def _clone(
         self, location: Location, source: str, volume: Volume
-    ) -> ModelUpdate | None:
+    ) -> ModelUpdate:
         """Copy a vdisk; a copy of an unbound volume is unbound too."""
         self._check_mapping(volume)
         if not location:
-            return None
+            return naming.created()
         self.backend.check_location(location)
         self.operations.at(location, source).clone(
             naming.volume(volume), volume.id, volume.size
         )
         event_log.log_bound(volume, None, location)
-        return naming.bound_to(location)
+        return naming.created() | naming.bound_to(location)
 
     # Snapshots, on the disk of their volume
 
@@ -514,7 +514,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
                 groups.check_detached(sources)
             copies = map(self.create_cloned_volume, volumes, sources)
         return None, [
-            {'id': volume.id, **(update or {})}
+            {'id': volume.id, **update}
             for volume, update in zip(volumes, copies, strict=True)
         ]
 

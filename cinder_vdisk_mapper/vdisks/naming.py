@@ -55,6 +55,17 @@ def location(volume: Volume | Snapshot) -> Location:
     return Location.parse(volume.provider_location)
 
 
+def created() -> ModelUpdate:
+    """Return the changes of each new volume: no other one shares its target.
+
+    Cinder saves that too, but once the volume is available, and never of
+    managed volumes and copies of groups. Until then, a host without Open-iSCSI
+    attaches the volume under a lock that has no name, and fails.
+    """
+    # Cinder writes to it
+    return {'shared_targets': False}
+
+
 def bound_to(location: Location | None) -> ModelUpdate:
     """Return the changes of a volume that is bound, None for an unbound one.
 

@@ -21,6 +21,7 @@ import fixtures
 from cinder import exception
 from cinder import objects
 from cinder.tests.functional.api import client
+from os_brick.initiator import utils as initiator_utils
 
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.filesystem import vdisks
@@ -109,6 +110,25 @@ class ClaimedTestCase(DriverTestCase):
         self.detach(volume, attachment)
         self.delete(volume)
         self.assertEqual({}, self.held())
+
+    def test_attached_before_cinder_has_saved_its_service(self):
+        saved = threading.Event()
+        self.addCleanup(saved.set)
+        self.patch(
+            'cinder.volume.manager.VolumeManager._driver_shares_targets',
+            side_effect=lambda: not saved.wait(base.PATIENCE),
+        )
+        server = self.server(claims={self.disks[0]: 1}, vdisks=1, vdisk_gb=1)
+        volume = self.create(1, f'{server}-blank-vol')
+        self.assertIsNone(volume['service_uuid'])
+        # without Open-iSCSI
+        self.patch(
+            'os_brick.initiator.utils.ISCSI_SUPPORTS_MANUAL_SCAN', False
+        )
+        with initiator_utils.guard_connection(volume):
+            attachment, _ = self.attach(volume, server)
+        saved.set()
+        self.detach(volume, attachment)
 
     def test_each_claim_is_filled_once(self):
         server = self.server(

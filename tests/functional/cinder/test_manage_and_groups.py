@@ -82,6 +82,7 @@ class ManageTestCase(test_driver.DriverTestCase):
         volume = self.manage('found')
         name = f'volume-{volume["id"]}'
         self.assertEqual(2, volume['size'])
+        self.assertIs(False, volume['shared_targets'])
         self.assertEqual(
             {f'{self.disk}/{name}': (2, False, volume['id'])}, self.listed()
         )

@@ -18,6 +18,7 @@ from cinder import exception as cinder_exc
 from cinder import objects
 from cinder.volume import volume_utils
 
+from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
 from tests.unit.cinder_vdisk_mapper import test_driver
 
@@ -191,9 +192,9 @@ class GroupTestCase(test_driver.DriverTestCase):
         self.assertIsNone(update)
         self.assertEqual(
             [
-                {'id': 'c1', 'provider_location': 'a', 'provider_id': 'a'},
-                {'id': 'c2', 'provider_location': 'b', 'provider_id': 'b'},
-                {'id': 'c3'},
+                {'id': 'c1', **naming.created(), **naming.bound_to('a')},
+                {'id': 'c2', **naming.created(), **naming.bound_to('b')},
+                {'id': 'c3', **naming.created()},
             ],
             volumes,
         )

@@ -21,6 +21,7 @@ from cinder.api.validation import validators
 from cinder.privsep import format_inspector
 from cinder.volume import volume_types
 
+from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import records
 from nova_diskplacer.disks.vdisk import VDisk
 from tests.fakes import disks as fake_disks
@@ -110,7 +111,7 @@ class VolumeTestCase(ManageTestCase):
         )
         for _ in range(2):
             self.assertEqual(
-                {'provider_location': 'a', 'provider_id': 'a'},
+                naming.created() | naming.bound_to('a'),
                 self.driver.manage_existing(self.volume, reference),
             )
             self.assertEqual([('volume-id', 'id', 10)], self.on('a'))
@@ -247,7 +248,7 @@ class VolumeTestCase(ManageTestCase):
         self.put()
         reference = {'source-name': 'old'}
         self.assertEqual(
-            {'provider_location': 'a', 'provider_id': 'a'},
+            naming.created() | naming.bound_to('a'),
             self.driver.manage_existing(self.volume, reference),
         )
         self.put('twice')

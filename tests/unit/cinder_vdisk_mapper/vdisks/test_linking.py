@@ -393,7 +393,10 @@ class EntriesTestCase(_Entries):
             self.assertEqual('new', self.backend.content['b', 'snapshot-s'])
 
     def test_clone(self):
-        self.assertEqual(naming.bound_to('b'), self.found(self.clone))
+        self.assertEqual(
+            naming.created() | naming.bound_to('b'),
+            self.found(self.clone),
+        )
         self.assertEqual('new', self.backend.content['b', 'volume-other'])
 
     def test_extend(self):
