@@ -177,10 +177,17 @@ class Move(stateful.RuleBasedStateMachine):
         self.link = None
         self.up = {HERE: True, THERE: True}
         self.running = {}
-        # the server
+        # the server, and whether its QEMU writes to source and destination
         self.host = HERE
         self.connected = {HERE}
+        self.mirrored = False
         self.latest = 0
+
+    def run_at(self, host):
+        """Have the server run there, or not at all; its copy ends."""
+        if host != self.host:
+            self.host = host
+            self.mirrored = False
 
     # the database
 
@@ -377,10 +384,12 @@ class Move(stateful.RuleBasedStateMachine):
         """Copy, and make the copy the volume."""
         yield
         if self.link != 'own':
+            if self.host != THERE:
+                return
             self.content[THERE] = self.latest
+            self.mirrored = True
             yield
-            # nobody has written meanwhile, or QEMU has written to both
-            if self.content[THERE] != self.latest or self.attached != {THERE}:
+            if not self.mirrored or self.attached != {THERE}:
                 return
             if not self.advance(record.LEFT, record.DECIDING):
                 return
@@ -471,7 +480,7 @@ class Move(stateful.RuleBasedStateMachine):
         self.attached.add(host)
         self.connected.add(host)
         if self.host is None:
-            self.host = host
+            self.run_at(host)
 
     @stateful.precondition(
         lambda self: self.free(HERE) and self.holder == HERE
@@ -483,7 +492,7 @@ class Move(stateful.RuleBasedStateMachine):
             return
         if self.host == host:
             others = self.connected - {host}
-            self.host = min(others) if others else None
+            self.run_at(min(others) if others else None)
         self.connected.discard(host)
         self.do(HERE, self.detach(host), lambda: self.attached.discard(host))
 
@@ -492,7 +501,7 @@ class Move(stateful.RuleBasedStateMachine):
     def guest_migrates(self):
         """Live: it runs on one of two hosts that have the volume."""
         if self.record and self.record.phase == record.ATTACHED:
-            self.host = THERE if self.host == HERE else HERE
+            self.run_at(THERE if self.host == HERE else HERE)
 
     @stateful.rule()
     def guest_writes(self):
@@ -506,6 +515,8 @@ class Move(stateful.RuleBasedStateMachine):
             self.latest = self.content[THERE] = self.latest + 1
         elif self.link == 'remote' and self.login and self.export:
             self.latest = self.content[HERE] = self.latest + 1
+            if self.mirrored:
+                self.content[THERE] = self.latest
 
     @stateful.precondition(
         lambda self: (
@@ -557,7 +568,7 @@ class Move(stateful.RuleBasedStateMachine):
         else:
             self.login = False
         if self.host == host:
-            self.host = None
+            self.run_at(None)
             self.connected.discard(host)
 
     @stateful.precondition(lambda self: not all(self.up.values()))
