@@ -203,7 +203,7 @@ def _refused(volume: Volume, reason: str) -> errors.BindingError:
         f'volume {volume.id} is on a local disk of {volume.host} and cannot '
         f'be attached elsewhere: {reason}',
         'the volume is on a local disk and can be attached only to servers on '
-        'the same host; a volume follows its server to another host with such '
-        'disks only if it was never written to, is not attached, and has no '
-        'snapshots and no group',
+        'the same host; unless Nova moves its server, a volume follows it to '
+        'another host with such disks only if it was never written to, is not '
+        'attached, and has no snapshots and no group',
     )

@@ -101,7 +101,10 @@ class HandoverTestCase(test_driver.DriverTestCase):
             self.write(path)
         self.placement._call('delete', f'/allocations/{server}')
         self.claim(server, {self.disk: 2})
-        self.nova.servers[server]['OS-EXT-SRV-ATTR:host'] = 'host2'
+        self.nova.servers[server] |= {
+            'OS-EXT-SRV-ATTR:host': 'host2',
+            'OS-EXT-STS:task_state': 'block_device_mapping',
+        }
         return server, volume, path
 
     def test_rescheduled(self):
@@ -145,11 +148,7 @@ class HandoverTestCase(test_driver.DriverTestCase):
     def test_written(self):
         server, volume, path = self.reschedule(write=True)
         self.assertRefused(
-            'it cannot be exported without target_helper=lioadm',
-            volume,
-            server,
-            'host2',
-            'cannot follow its server to another host',
+            ELSEWHERE, volume, server, 'host2', 'it has content on disk'
         )
         self.assertEqual((HERE, self.disks[0]), self.place(volume))
         with open(path, 'rb') as stream:
