@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import itertools
 import unittest
 
 import hypothesis
@@ -445,15 +446,18 @@ class Move(stateful.RuleBasedStateMachine):
         self.running[host] = whole()
 
     def free(self, *hosts):
-        return all(self.up[host] for host in hosts) and not self.running
+        return all(
+            self.up[host] and host not in self.running for host in hosts
+        )
 
     # Nova
 
     @stateful.initialize(
         reached=strategies.sampled_from((None, 'attached', 'left', 'copied')),
         acts=strategies.integers(0, 9),
+        restarted=strategies.booleans(),
     )
-    def is_under_way(self, reached, acts):
+    def is_under_way(self, reached, acts, restarted):
         """Begin with a move that has come so far."""
         if reached is None:
             return
@@ -468,6 +472,9 @@ class Move(stateful.RuleBasedStateMachine):
             self.settle_begins()
             for _ in range(acts):
                 self.goes_on(THERE)
+            if restarted:
+                self.is_killed(THERE)
+                self.starts(THERE)
 
     @stateful.precondition(lambda self: self.free(HERE))
     @stateful.rule(host=strategies.sampled_from((HERE, THERE)))
@@ -602,7 +609,11 @@ class Move(stateful.RuleBasedStateMachine):
             assert self.link == (None if self.holder == HERE else 'own')
 
     def teardown(self):
-        """Both start, in any order, and nothing is left."""
+        """Both start, in any order, and nothing is left.
+
+        The source starts once more: the destination may have told it only now
+        that it has not decided, for a server that was detached meanwhile.
+        """
         self.running.clear()
         self.up = dict.fromkeys(self.up, False)
         order = (HERE, THERE) if self.latest % 2 else (THERE, HERE)
@@ -612,6 +623,10 @@ class Move(stateful.RuleBasedStateMachine):
             # it has decided, and is started again, too
             self.do(THERE, self.settle())
             self.run_all(THERE)
+        self.has_one_true_copy()
+        self.has_a_record_of_what_is_there()
+        self.is_killed(HERE)
+        self.starts(HERE)
         self.has_one_true_copy()
         self.has_a_record_of_what_is_there()
         if self.record is None:
@@ -625,5 +640,43 @@ class Move(stateful.RuleBasedStateMachine):
 
 class MoveTestCase(Move.TestCase, unittest.TestCase):
     settings = hypothesis.settings(
-        max_examples=300, stateful_step_count=40, deadline=None
+        max_examples=200, stateful_step_count=40, deadline=None
     )
+
+
+class DecisionTestCase(unittest.TestCase):
+    """All orders of three events after each act of the move of the data."""
+
+    def attach(self, move):
+        if move.free(HERE):
+            move.nova_attaches(HERE)
+            move.run_all(HERE)
+
+    def detach(self, move):
+        if move.free(HERE) and move.holder == HERE:
+            move.nova_detaches(THERE)
+            move.run_all(HERE)
+
+    def test_events(self):
+        for acts, restarted, events in itertools.product(
+            range(10),
+            (False, True),
+            itertools.product(
+                (
+                    self.attach,
+                    self.detach,
+                    Move.guest_writes,
+                    lambda move: move.ends(THERE),
+                    lambda move: move.loses_power(THERE),
+                    lambda move: move.starts(THERE),
+                ),
+                repeat=3,
+            ),
+        ):
+            move = Move()
+            move.is_under_way('copied', acts, restarted)
+            for event in events:
+                event(move)
+                move.has_one_true_copy()
+                move.has_a_record_of_what_is_there()
+            move.teardown()
