@@ -25,11 +25,14 @@ from cinder import context
 from cinder import objects
 from cinder import privsep as cinder_privsep
 from cinder.volume import configuration
+from cinder.volume import volume_types
 from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import driver
+from cinder_vdisk_mapper.cinder_api.releases import db_api
+from cinder_vdisk_mapper.cinder_api.releases import models
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import operations
 from nova_diskplacer.disks import prepare
@@ -52,6 +55,7 @@ class ExportTestCase(testtools.TestCase):
 
     def setUp(self):
         super().setUp()
+        self.context = context.get_admin_context()
         self.path = self.useFixture(fixtures.TempDir(rootdir='/root')).path
         for one in (
             os_brick.privileged.default,
@@ -70,38 +74,13 @@ class ExportTestCase(testtools.TestCase):
         self.addCleanup(INCLUDES.unlink)
         self.driver = self._driver(targets)
         self.disk = self._disk()
-        self.volume = objects.Volume(
-            context.get_admin_context(),
-            id=str(uuid.uuid4()),
-            _name_id=None,
-            display_name='copy',
-            host='target@vdisk#vdisk',
-            volume_type=None,
-            bootable=False,
-            size=1,
-            status='available',
-            migration_status=f'target:{uuid.uuid4()}',
-            provider_location=self.disk,
-            provider_id=None,
-            provider_auth=None,
-            encryption_key_id=None,
-            volume_attachment=objects.VolumeAttachmentList(objects=[]),
-        )
-        # there is no database here, and no Placement
+        self.volume = self._volume()
+        # there is no Placement here
         for where, name in (
-            (objects.Volume, 'save'),
-            (objects.Volume, 'refresh'),
             (placement_client.PlacementClient, 'from_conf'),
             (operations.VDiskOperations, 'reserve'),
         ):
             self.useFixture(fixtures.MockPatchObject(where, name))
-        self.useFixture(
-            fixtures.MockPatch(
-                'cinder.volume.targets.iscsi.ISCSITarget.'
-                '_get_target_chap_auth',
-                return_value=None,
-            )
-        )
 
     def _start(self, ready, *command):
         process = subprocess.Popen(command)
@@ -124,6 +103,11 @@ class ExportTestCase(testtools.TestCase):
     def _driver(self, targets):
         conf = self.useFixture(config_fixture.Config(cfg.CONF))
         conf.config(lock_path=self.path, group='oslo_concurrency')
+        # in memory, and the same for all tests of the process
+        conf.config(connection='sqlite://', group='database')
+        models.BASE.metadata.create_all(
+            db_api.main_context_manager.writer.get_engine()
+        )
         made = driver.VDiskMapperDriver(
             host='target@vdisk',
             configuration=configuration.Configuration(
@@ -157,6 +141,23 @@ class ExportTestCase(testtools.TestCase):
         self.addCleanup(prepare.forget, root, disk.uuid, fstab)
         return disk.uuid
 
+    def _volume(self):
+        volume_type = volume_types.create(self.context, str(uuid.uuid4()))
+        volume = objects.Volume(
+            self.context,
+            display_name='copy',
+            host='target@vdisk#vdisk',
+            volume_type_id=volume_type.id,
+            size=1,
+            status='available',
+            attach_status='detached',
+            migration_status=f'target:{uuid.uuid4()}',
+            provider_location=self.disk,
+            use_quota=False,
+        )
+        volume.create()
+        return volume
+
     def _targets(self):
         return shell.run('tgt-admin', '--show').count('Target ')
 
@@ -170,8 +171,9 @@ class ExportTestCase(testtools.TestCase):
         connector = volume_utils.brick_get_connector_properties()
         connector['host'] = 'source'
         self.volume.update(
-            self.driver.create_export(None, self.volume, connector)
+            self.driver.create_export(self.context, self.volume, connector)
         )
+        self.volume.save()
         self.assertEqual(1, self._targets())
         self.assertEqual(self.disk, self.volume.provider_location)
         connection = self.driver.initialize_connection(self.volume, connector)
@@ -189,7 +191,7 @@ class ExportTestCase(testtools.TestCase):
         finally:
             initiator.disconnect_volume(connection['data'], device)
             self.driver.terminate_connection(self.volume, connector)
-            self.driver.remove_export(None, self.volume)
+            self.driver.remove_export(self.context, self.volume)
         self.assertEqual(0, self._targets())
         self.assertFalse(naming.is_exported(self.volume))
         path = self.driver.local_path(self.volume)
@@ -207,9 +209,11 @@ class LVMExportTestCase(ExportTestCase):
         )
         self.addCleanup(self.driver.backend.delete, self.disk, name)
         self.addCleanup(udev.settle)
-        self.driver.create_export(None, self.volume, {'host': 'source'})
+        self.driver.create_export(
+            self.context, self.volume, {'host': 'source'}
+        )
         self.assertEqual('begun', self.volume.provider_id)
         self.assertEqual(1, self._targets())
-        self.driver.ensure_export(None, self.volume)
+        self.driver.ensure_export(self.context, self.volume)
         self.assertEqual(0, self._targets())
         self.assertFalse(naming.is_exported(self.volume))
