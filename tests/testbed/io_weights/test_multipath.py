@@ -20,6 +20,7 @@ import re
 import shutil
 import tempfile
 
+import fixtures
 import testtools
 
 from nova_diskplacer import exception
@@ -37,11 +38,19 @@ from tests.testbed import udev
 from tools.testbed import machine
 
 INDEX = len(io_weights.DISKS) - 1
+# Seconds that a disk may take to answer, in a guest on a busy machine.
+PATIENCE = 300.0
 
 
 class MultipathTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
+        for name in ('TIMEOUT', 'HUNG_AFTER'):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'nova_diskplacer.host.probes.{name}', PATIENCE
+                )
+            )
         path = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, path)
         self.root = os.path.join(path, 'disks')
@@ -49,7 +58,10 @@ class MultipathTestCase(testtools.TestCase):
         link = machine.link(INDEX, io_weights.DISKS[INDEX])
         udev.settle()
         self.disk = prepare.prepare(self.root, link, fstab=fstab)
-        self.addCleanup(shell.run, 'wipefs', '--all', self.disk.device)
+        self.addCleanup(
+            shell.run, 'wipefs', '--all', '--force', self.disk.device
+        )
+        self.addCleanup(udev.settle)
         self.addCleanup(prepare.forget, self.root, self.disk.uuid, fstab)
 
     def counters(self, device):
