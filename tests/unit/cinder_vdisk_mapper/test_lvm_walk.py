@@ -17,6 +17,8 @@ Placement.
 
 import contextlib
 import itertools
+import threading
+import types
 from unittest import mock
 
 import fixtures
@@ -47,6 +49,13 @@ AGAIN, DELETE = 'repeated', 'deleted'
 _MOST = 99
 
 
+class SameThread:
+    """Runs at once what a thread is to run; no disk here hangs."""
+
+    def __init__(self, target, daemon):
+        self.start = target
+
+
 class World(fixtures.Fixture):
     """A driver, and what it knows of its volumes and snapshots.
 
@@ -65,6 +74,15 @@ class World(fixtures.Fixture):
         self.content = content
 
     def _setUp(self):
+        # a thread for each look at a disk takes longer than all else
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.probes.threading',
+                types.SimpleNamespace(
+                    Thread=SameThread, Condition=threading.Condition
+                ),
+            )
+        )
         self.lvm = self.useFixture(self.lvm_class(content=self.content))
         if self.content == ZERO:
             for uuid in self.uuids:
