@@ -17,7 +17,10 @@ from oslotest import base
 
 from tools import code_ways
 
-LOCATION = 'tests.unit.nova_diskplacer.disks.test_location'
+LOCATION = (
+    'tests.unit.nova_diskplacer.disks.test_location.LocationTestCase'
+    '.test_errors'
+)
 
 
 class CodeWaysTest(base.BaseTestCase):
