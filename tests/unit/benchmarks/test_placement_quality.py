@@ -384,12 +384,14 @@ class MeasureTest(testtools.TestCase):
     def test_every_goal_is_measured(self):
         size = placement_quality.QUICK._replace(
             hosts=6,
+            load_hosts=6,
+            seeds=1,
             until=0.6,
             large_hosts=6,
             large_until=0.6,
             batch_hosts=2,
             batch_seconds=1,
-            rounds=2,
+            rounds=1,
             mixes=2,
         )
         with (
