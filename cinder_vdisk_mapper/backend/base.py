@@ -20,8 +20,10 @@ import types
 from typing import Any
 from typing import TypeVar
 
+from oslo_privsep import daemon
 from stevedore import driver as stevedore_driver
 
+from cinder_vdisk_mapper import privsep_openers
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
@@ -67,7 +69,8 @@ class Backend(abc.ABC):
         self.disk_root = disk_root
         if os.geteuid() == 0:
             # root runs operations in its own process
-            self.helper.context.set_client_mode(False)
+            for helper in (self.helper, privsep_openers):
+                helper.context.set_client_mode(False)
 
     def _run(self, operation: str, *arguments: Any) -> Any:
         """Run an operation in the helper process of this backend.
@@ -235,6 +238,21 @@ class Backend(abc.ABC):
         It may be there no more, or not yet.
         """
         return self._read(links.remote_device, 'remote_device', name)
+
+    def remote_in_use(self, name: str) -> bool:
+        """Return whether a process has the vdisk of another host open.
+
+        :raises DiskError: this is not known.
+        """
+        try:
+            return bool(privsep_openers.remote_in_use(self.disk_root, name))
+        except daemon.FailedToDropPrivileges as error:
+            raise exception.DiskError(
+                f'it is not known which processes have {name} open, as the '
+                f'helper [{privsep_openers.context.cfg_section}] does not '
+                f'start ({error}): see the filter vdisk-mapper.filters of '
+                'rootwrap'
+            ) from error
 
     def add_remote(self, name: str, portal: str, iqn: str, lun: int) -> None:
         """Link to the device of the vdisk of another host.

@@ -16,10 +16,13 @@ The record says what comes next, see :mod:`record`. Until the destination has
 the volume, Cinder's requests go to the source, which asks the destination.
 
 From the decision to the logout only the process that settles the data goes on,
-see :mod:`settle_move`: cinder-volume does not know what QEMU has open.
+see :mod:`settle_move`: it follows QEMU from the one vdisk to the other.
 """
 
+import collections.abc
+import contextlib
 import dataclasses
+import time
 from typing import Any
 
 from cinder import context as cinder_context
@@ -50,6 +53,12 @@ from nova_diskplacer.placement import client as placement_client
 
 LOG = logging.getLogger(__name__)
 
+# Seconds to wait for another request for the same volume, and for a QEMU that
+# is about to end; Cinder waits 60 seconds for the answer.
+_LOCK_PATIENCE = 30.0
+_PATIENCE = 15.0
+_INTERVAL = 0.2
+
 
 @dataclasses.dataclass
 class Destination:
@@ -67,13 +76,36 @@ class Destination:
     def _backend(self) -> base.Backend:
         return self.operations.backend
 
+    @contextlib.contextmanager
+    def locked(self, volume_id: str) -> collections.abc.Iterator[None]:
+        """Keep others from going on with the move of a volume here.
+
+        :raises BindingError: another one does for long.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(
+                    locks.hold_within(f'move-{volume_id}', _LOCK_PATIENCE)
+                )
+            except locks.Held:
+                raise errors.BindingError(
+                    f'{self.backend_host} is still at work on volume '
+                    f'{volume_id}, whose server moves, since '
+                    f'{_LOCK_PATIENCE:.0f} s: its iSCSI session may hang. Try '
+                    'again later; a restart of cinder-volume and '
+                    'diskplacer-settle there goes on with it',
+                    'another request for the volume has not ended on the host '
+                    'of its server; try again later',
+                ) from None
+            yield
+
     def bind(self, volume: Volume, request: BindRequest) -> None:
         """Make the empty target of a vdisk on a disk that its server claims.
 
         :raises DiskPlacerError: the server claims none here, or the move was
             aborted.
         """
-        with locks.hold(f'move-{volume.id}'):
+        with self.locked(volume.id):
             self._check_attaching(volume)
             server = request.server
             if server is None or not self._is_claimed(server.uuid):
@@ -92,7 +124,7 @@ class Destination:
             aborted.
         """
         name = naming.volume(volume)
-        with locks.hold(f'move-{volume.id}'):
+        with self.locked(volume.id):
             found = self._check_attaching(volume)
             self._attach(name, remote.target_of(store.fresh(volume.id)))
             disks = self._backend.disks_holding(name)
@@ -115,7 +147,7 @@ class Destination:
         """
         name = naming.volume(volume)
         act = None
-        with locks.hold(f'move-{volume.id}'):
+        with self.locked(volume.id):
             while act in (None, Act.STAY):
                 volume, current = store.fresh(volume.id), store.read(volume.id)
                 if current is None:
@@ -139,7 +171,7 @@ class Destination:
         elif act is Act.CONNECT:
             self._attach(name, remote.target_of(volume))
         elif act is Act.UNDO:
-            self.undo(name)
+            self._undo_move(volume, found, name)
             if found.phase == record.ABORTING and not naming.is_exported(
                 volume
             ):
@@ -155,15 +187,8 @@ class Destination:
         :param disk: UUID of the disk with its copy, where its link leads.
         :raises DiskError: the database does not answer.
         """
-        service = objects.Service.get_by_args(
-            cinder_context.get_admin_context(),
-            self.backend_host,
-            'cinder-volume',
-        )
         before = volume.host
-        pool = volume_utils.extract_host(before, 'pool')
-        volume.host = volume_utils.append_host(self.backend_host, pool)
-        volume.service_uuid = service.uuid
+        self._take(volume)
         volume.provider_location = disk
         volume.save()
         LOG.info(
@@ -174,11 +199,43 @@ class Destination:
             before,
         )
 
+    def _take(self, volume: Volume) -> None:
+        """Have Cinder send its requests for a volume here, once saved."""
+        service = objects.Service.get_by_args(
+            cinder_context.get_admin_context(),
+            self.backend_host,
+            'cinder-volume',
+        )
+        pool = volume_utils.extract_host(volume.host, 'pool')
+        volume.host = volume_utils.append_host(self.backend_host, pool)
+        volume.service_uuid = service.uuid
+
+    def _undo_move(self, volume: Volume, found: Record, name: str) -> None:
+        """Undo a move, or record that its server is here in truth.
+
+        :raises InUse: it is.
+        """
+        try:
+            self.undo(name)
+        except remote.InUse as error:
+            if found.phase == record.ABORTING and naming.is_exported(volume):
+                store.advance(volume.id, found, record.ATTACHED)
+            LOG.warning(
+                'The move of server %s with volume %s is not aborted on %s: '
+                '%s',
+                found.server,
+                volume.id,
+                self.backend_host,
+                error,
+            )
+            raise
+
     def undo(self, name: str) -> None:
         """Remove link, login and target of a vdisk of another host.
 
-        :raises DiskError: the link leads to the target, or a process has it
-            or the device open.
+        :raises InUse: a process has target or device open; both stay.
+        :raises DiskError: the link leads to the target, or the session does
+            not end.
         """
         linked = self._backend.linked_disk(name)
         if linked not in (None, links.REMOTE):
@@ -186,10 +243,44 @@ class Destination:
                 f'{name} is not removed from disk {linked}: its link leads '
                 'there'
             )
-        self._backend.unlink(name)
-        remote.log_out(self._backend, name)
+        try:
+            self._wait_until_unused(name)
+            self._backend.unlink(name)
+            # looks again: nobody else opens it now
+            remote.log_out(self._backend, name)
+        except remote.InUse:
+            if self._backend.remote_device(name):
+                self._backend.link_remote(name)
+            raise
         for disk in self._backend.disks_holding(name):
             self.operations.delete(disk, name)
+
+    def _wait_until_unused(self, name: str) -> None:
+        """Wait for a QEMU that is about to end.
+
+        :raises InUse: a process has the vdisk or its target open for longer.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while opened := self._open_places(name):
+            if time.monotonic() > deadline:
+                raise remote.InUse(
+                    f'{name} is not removed: a process has '
+                    f'{", ".join(opened)} open'
+                )
+            time.sleep(_INTERVAL)
+
+    def _open_places(self, name: str) -> list[str]:
+        """Return which of remote vdisk and targets a process has open."""
+        backend = self._backend
+        places = [
+            f'its copy on disk {disk}'
+            for disk in backend.disks_holding(name)
+            if backend.in_use(disk, name)
+        ]
+        device = backend.remote_device(name)
+        if device and backend.remote_in_use(name):
+            places.append(device)
+        return places
 
     def _finish(self, volume: Volume, found: Record) -> None:
         """Tell the source to release the vdisk, and forget the record."""

@@ -30,6 +30,7 @@ attaching   The destination is being prepared: the export of the source, and
 attached    Nova has the connection. Both hosts can use the vdisk of the
             source, and a live migration sees to it that one does at a time.
 aborting    The destination was detached: target, link, login and export go.
+            If a process there has the vdisk open, it is attached again.
 left        The source is detached, the server is at the destination.
 deciding    The destination makes its copy the volume. Only it knows if its
             link leads to the copy already.

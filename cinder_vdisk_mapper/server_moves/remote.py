@@ -20,15 +20,18 @@ so that each session can be found by its link.
 import dataclasses
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from cinder import exception as cinder_exc
 from cinder.volume import volume_utils
 from os_brick import exception as brick_exc
+from os_brick.privileged import rootwrap
 from oslo_concurrency import processutils
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from nova_diskplacer import exception
 from nova_diskplacer.disks import links
@@ -45,6 +48,19 @@ _ERRORS = (
 # Seconds that udev may take to name a device.
 _PATIENCE = 10.0
 _INTERVAL = 0.1
+
+# Seconds that a command of a logout may take; 600 in os-brick. A session whose
+# other host is away may take all of them.
+_LONGEST = 60
+
+
+class InUse(errors.BindingError):
+    """A process of the destination has a vdisk open, which stays attached."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            message, 'the volume is in use on the host of its server'
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,14 +124,20 @@ def log_in(backend: base.Backend, name: str, target: Target) -> None:
 def log_out(backend: base.Backend, name: str) -> None:
     """Detach the vdisk of another host, if it may be attached.
 
-    :raises DiskError: a process has it open.
+    :raises InUse: a process has it open.
+    :raises DiskError: the session does not end in time.
     """
     device = backend.remote_device(name)
     if device is None:
         return
+    # os-brick and the kernel would end the session all the same
+    if backend.remote_in_use(name):
+        raise InUse(f'{name} is not detached: a process has {device} open')
     properties = _properties(Target(*links.target_of(device)))
     try:
-        _connector(backend).disconnect_volume(properties, None, force=True)
+        _connector(backend, _execute).disconnect_volume(
+            properties, None, force=True
+        )
     except _ERRORS as error:
         raise exception.DiskError(
             f'{name}: no logout from {device} ({type(error).__name__}); '
@@ -124,9 +146,19 @@ def log_out(backend: base.Backend, name: str) -> None:
     backend.remove_remote(name)
 
 
-def _connector(backend: base.Backend) -> Any:
+def _execute(*command: str, **options: Any) -> tuple[str, str]:
+    """Run a command of os-brick once, and end it when it takes too long."""
+    options |= {'timeout': _LONGEST, 'attempts': 1}
+    output: tuple[str, str] = rootwrap.execute(*command, **options)
+    return output
+
+
+def _connector(
+    backend: base.Backend, execute: Callable[..., Any] | None = None
+) -> Any:
     return volume_utils.brick_get_connector(
         'iscsi',
+        execute=execute,
         device_scan_attempts=(
             backend.configuration.num_volume_device_scan_tries
         ),

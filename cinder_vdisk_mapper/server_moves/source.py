@@ -25,6 +25,7 @@ from typing import Any
 from cinder import context as cinder_context
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
@@ -93,6 +94,10 @@ class Source:
         host = self._name_of(connector)
         server = request.server.uuid if request.server else ''
         tried: set[Act] = set()
+        aborted = False
+        refusal = checks.refused(
+            volume, 'the host of its last move does not answer'
+        )
         while True:
             found = store.read(volume.id)
             act = record.attach_at_source(
@@ -101,17 +106,19 @@ class Source:
                 host,
                 server,
                 store.connectors(volume.id),
-                aborted=Act.ABORT in tried,
+                aborted=aborted,
             )
             if found is None or act not in (Act.ABORT, Act.ASK):
                 break
             if act in tried:
-                raise checks.refused(
-                    volume, 'the host of its last move does not answer'
-                )
+                raise refusal
             tried.add(act)
             if act is Act.ABORT:
-                self.abort(volume, found)
+                try:
+                    self.abort(volume, found)
+                    aborted = True
+                except remote.InUse as error:
+                    refusal = error
             else:
                 other_host.go_on(volume, found.to, found.host)
                 if not self.has(store.fresh(volume.id)):
@@ -195,8 +202,8 @@ class Source:
             try:
                 if act is Act.LEAVE:
                     self._leave(volume, found)
-                elif act is Act.ABORT:
-                    self.abort(volume, found)
+                elif act is Act.ABORT and not self._aborted(volume, found):
+                    return True
             except store.Changed as error:
                 LOG.info('%s', error)
                 continue
@@ -213,13 +220,24 @@ class Source:
             return False
         act = record.unexport_at_source(found, store.connectors(volume.id))
         if act is Act.ABORT:
+            self._aborted(volume, found)
+        return True
+
+    def _aborted(self, volume: Volume, found: Record) -> bool:
+        """Undo a move; return False if its server is there in truth."""
+        try:
             self.abort(volume, found)
+        except remote.InUse as error:
+            LOG.warning('%s', error)
+            return False
         return True
 
     def abort(self, volume: Volume, found: Record) -> None:
         """Undo a move; what the destination has left, its start undoes.
 
         :raises Changed: another process goes on with it.
+        :raises InUse: a process of the destination has, or may have, the vdisk
+            open: the export stays.
         :raises DiskPlacerError: the export cannot be removed.
         """
         if found.phase != record.ABORTING:
@@ -227,6 +245,12 @@ class Source:
         is_undone = other_host.go_on(
             volume, found.to, found.host
         ) or other_host.is_removed(found.to)
+        if store.read(volume.id) not in (None, found):
+            raise _in_use(volume, found, 'a process there has it open')
+        if not is_undone and self._is_there(volume, found):
+            raise _in_use(
+                volume, found, 'it does not answer, and has the server'
+            )
         volume.refresh()
         context = cinder_context.get_admin_context()
         self.exporter.remove(context, volume, self._path(volume))
@@ -236,6 +260,17 @@ class Source:
                 self.operations.of(volume).deactivate()
         if is_undone and store.read(volume.id) == found:
             store.forget(volume.id, found)
+
+    def _is_there(self, volume: Volume, found: Record) -> bool:
+        """Return whether the server runs, or may run, at the destination.
+
+        :raises NovaError: Nova does not answer.
+        """
+        if found.host not in store.connectors(volume.id):
+            return False
+        context = cinder_context.get_admin_context()
+        server = nova_api.get(context, found.server)
+        return server is not None and server.host == found.host
 
     def release(self, volume: Volume, found: Record) -> None:
         """Remove the export of a volume that has moved, and the vdisk here.
@@ -405,6 +440,13 @@ class Source:
         for disk in naming.location(volume).disks:
             with locks.hold(f'disk-{disk}'):
                 self.operations.try_reserve(disk)
+
+
+def _in_use(volume: Volume, found: Record, reason: str) -> remote.InUse:
+    return remote.InUse(
+        f'the move of server {found.server} with volume {volume.id} to '
+        f'{found.host} is not aborted: {reason}'
+    )
 
 
 def _check_initiator(volume: Volume, connector: Connector) -> None:

@@ -45,13 +45,17 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _INTERVAL = 0.01
 
 
+class Held(exception.DiskPlacerError):
+    """Another process or thread holds the lock."""
+
+
 @contextlib.contextmanager
 def hold(name: str, wait: bool = True) -> collections.abc.Iterator[None]:
     """Lock ``name`` for this thread of this process.
 
     :param wait: whether to wait for another holder.
-    :raises DiskPlacerError: the lock file cannot be made or opened, or there
-        is another holder and ``wait`` is false.
+    :raises Held: there is another holder and ``wait`` is false.
+    :raises DiskPlacerError: the lock file cannot be made or opened.
     """
     path = os.path.join(_directory(), _PREFIX + name)
     with contextlib.ExitStack() as stack:
@@ -62,10 +66,28 @@ def hold(name: str, wait: bool = True) -> collections.abc.Iterator[None]:
             )
             descriptor = _acquire(path, wait)
         except (lockutils.AcquireLockFailedException, BlockingIOError):
-            raise exception.DiskPlacerError(
-                f'another process or thread works on {name}'
-            ) from None
+            raise Held(f'another process or thread works on {name}') from None
         stack.callback(_release, path, descriptor)
+        yield
+
+
+@contextlib.contextmanager
+def hold_within(name: str, seconds: float) -> collections.abc.Iterator[None]:
+    """Lock as :func:`hold`, and wait for another holder for some seconds.
+
+    :raises Held: there is another holder for longer.
+    :raises DiskPlacerError: as :func:`hold`.
+    """
+    deadline = time.monotonic() + seconds
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(hold(name, wait=False))
+                break
+            except Held:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_INTERVAL)
         yield
 
 

@@ -35,6 +35,7 @@ from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 from nova_diskplacer.disks import links
+from nova_diskplacer.disks import remote
 from nova_diskplacer.disks.vdisk import GIB
 from tests.fakes import disks as fake_disks
 from tests.functional.cinder import base
@@ -77,6 +78,10 @@ class Backend(fakes.Backend):
             return links.link(self.disk_root, disk, name)
         return getattr(links, operation)(self.disk_root, *arguments)
 
+    def remote_in_use(self, name):
+        device = links.remote_device(self.disk_root, name)
+        return device is not None and remote.in_use(device)
+
     def device_path(self, disk, name):
         return links.vdisk_path(self.disk_root, disk, name)
 
@@ -110,7 +115,8 @@ class Network(fixtures.Fixture):
 
     ``targets`` has the device and the initiators, with their secrets, by the
     name of the target; ``sessions`` the names of targets. ``commands`` are
-    the arguments of all commands. ``broken`` commands fail.
+    the arguments of all commands. ``broken`` commands fail. ``open`` are the
+    files that a QEMU of the destination has open.
     """
 
     def _setUp(self):
@@ -118,6 +124,7 @@ class Network(fixtures.Fixture):
         self.sessions = set()
         self.commands = []
         self.broken = set()
+        self.open = set()
         self.devices = self.useFixture(fixtures.TempDir()).path
         for name, value in (
             ('nova_diskplacer.disks.links._BY_PATH', self.devices),
@@ -132,7 +139,12 @@ class Network(fixtures.Fixture):
                 'nova_diskplacer.disks.remote.writes',
                 lambda path: str(os.stat(path).st_mtime_ns),
             ),
-            ('nova_diskplacer.disks.remote.in_use', lambda path: False),
+            (
+                'nova_diskplacer.disks.remote.in_use',
+                lambda path: os.path.realpath(path) in self.open,
+            ),
+            # nobody ends meanwhile
+            ('cinder_vdisk_mapper.server_moves.destination._PATIENCE', 0.0),
         ):
             self.useFixture(fixtures.MonkeyPatch(name, value))
 

@@ -370,6 +370,66 @@ class OrderTestCase(moves_base.MoveTestCase):
         self.delete_attachment(second)
         self.assertAtRest()
 
+    def test_aborted_when_the_server_is_there(self):
+        """A late request, of which Nova knows nothing, disturbs no QEMU."""
+        second = self.migrate()
+        self.network.open.add(os.path.realpath(self.link_there))
+        self.assertTrue(
+            self.driver(0).terminate_connection(
+                self.row, self.connector('host2')
+            )
+        )
+        self.assertIn(
+            f'with volume {self.volume_["id"]} to host2 is not aborted: a '
+            'process there has it open',
+            self.log.output,
+        )
+        self.assertEqual(record.ATTACHED, self.phase)
+        self.assertAttachedThere()
+        # nor does one of two attachments that is deleted
+        self.delete_attachment(self.attach_too('host2'))
+        self.assertAttachedThere()
+        # its data follows
+        self.network.open.clear()
+        self.settle()
+        self.assertIsNone(self.phase)
+        self.assertEqual([second], self.attachments())
+        self.assertEqual({self.target: self.server_id}, self.held(self.there))
+
+    def test_aborted_while_a_qemu_runs_on(self):
+        """It keeps its disk until it ends, also if it begins meanwhile."""
+        second = self.begin_live()
+        opened = os.path.realpath(self.link_there)
+        unlink = self.there.backend.unlink
+
+        def begin(name):
+            unlink(name)
+            self.network.open.add(opened)
+
+        with mock.patch.object(self.there.backend, 'unlink', begin):
+            self.delete_attachment(second)
+        for _ in range(2):
+            self.assertEqual(record.ATTACHED, self.phase)
+            self.assertAttachedThere()
+            self.assertEqual([self.first], self.attachments())
+            # another attachment is told why
+            self.is_on('host1')
+            driver = self.driver(0)
+            error = self.assertRaises(
+                cinder_exc.VolumeDriverException,
+                driver.create_export,
+                self.context,
+                self.row,
+                self.connector('host1'),
+            )
+            self.assertIn('in use on the host of its server', str(error))
+        self.network.open.clear()
+        self.claim_back()
+        self.driver(0).create_export(
+            self.context, self.row, self.connector('host1')
+        )
+        self.assertAtRest()
+
     def test_two_change_a_record(self):
         self.migrate()
         found = store.read(self.volume_['id'])

@@ -347,6 +347,7 @@ LOOKUPS = (
     'forgotten',
     'has_entry',
     'link_path',
+    'remote_in_use',
     'stripe_is_active',
     'striped_path',
     'usable_vdisk',

@@ -212,9 +212,14 @@ class Move(stateful.RuleBasedStateMachine):
         if phase != record.ABORTING and not self.advance(
             phase, record.ABORTING
         ):
-            return
+            return False
         yield
-        undone = yield from self.call(THERE, self.undo)
+        undone = yield from self.call(THERE, self.undo_aborted)
+        if self.record and self.record.phase != record.ABORTING:
+            # its server is there in truth
+            return False
+        if not undone and self.host == THERE and THERE in self.attached:
+            return False
         yield
         self.export = False
         yield
@@ -222,8 +227,9 @@ class Move(stateful.RuleBasedStateMachine):
         yield
         if undone and self.record and self.record.phase == record.ABORTING:
             self.record = None
+        return True
 
-    def attach(self, host, aborted=False):
+    def attach(self, host, tried=False, aborted=False):
         """Attach at the source; returns whether it is attached."""
         if self.holder != HERE:
             return (yield from self.attach_settled(host))
@@ -231,8 +237,10 @@ class Move(stateful.RuleBasedStateMachine):
             self.record, HERE, host, SERVER, self.attached, aborted=aborted
         )
         if act is record.Act.ABORT:
-            yield from self.abort()
-            return (yield from self.attach(host, aborted=True))
+            if tried:
+                return False
+            aborted = yield from self.abort()
+            return (yield from self.attach(host, True, aborted))
         if act is record.Act.REFUSE:
             return False
         if act is record.Act.ASK:
@@ -330,10 +338,25 @@ class Move(stateful.RuleBasedStateMachine):
         self.link = 'remote'
         return True
 
+    @property
+    def is_open(self):
+        """Whether QEMU has the device of the session open."""
+        return self.host == THERE and self.login and self.link == 'remote'
+
+    def undo_aborted(self):
+        if self.is_open:
+            yield
+            if self.exported:
+                self.advance(record.ABORTING, record.ATTACHED)
+            return False
+        return (yield from self.undo())
+
     def undo(self):
         if self.link == 'own':
             raise AssertionError('what was decided is undone')
+        assert not self.is_open, 'QEMU loses its disk'
         yield
+        assert not self.is_open, 'QEMU loses its disk'
         self.link = None
         yield
         self.login = False
@@ -355,7 +378,8 @@ class Move(stateful.RuleBasedStateMachine):
             self.advance(record.DECIDING, record.LEFT)
             yield from self.go_on()
         elif act is record.Act.UNDO:
-            yield from self.undo()
+            if not (yield from self.undo_aborted()):
+                return False
             if (
                 self.record
                 and self.record.phase == record.ABORTING
@@ -502,6 +526,15 @@ class Move(stateful.RuleBasedStateMachine):
             self.run_at(min(others) if others else None)
         self.connected.discard(host)
         self.do(HERE, self.detach(host), lambda: self.attached.discard(host))
+
+    @stateful.precondition(
+        lambda self: self.free(HERE) and self.holder == HERE
+    )
+    @stateful.rule()
+    def abort_is_late(self):
+        """A request to detach comes once more, or from a user."""
+        if THERE in self.attached:
+            self.do(HERE, self.detach(THERE))
 
     @stateful.precondition(lambda self: len(self.connected) == 2)
     @stateful.rule()

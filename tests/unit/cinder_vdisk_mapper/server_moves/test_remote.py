@@ -11,12 +11,17 @@
 #    under the License.
 
 import os
+import time
 from unittest import mock
 
 import fixtures
 import testtools
 from cinder.volume import volume_utils
 from os_brick import exception as brick_exc
+from os_brick import privileged
+from os_brick.initiator.connectors import iscsi
+from oslo_config import cfg
+from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper.backend import filesystem
 from cinder_vdisk_mapper.server_moves import remote
@@ -40,6 +45,13 @@ class RemoteTestCase(testtools.TestCase):
         self.useFixture(fixtures.MonkeyPatch('time.sleep', lambda _: None))
         self.backend = filesystem.FilesystemBackend(root)
         self.backend.configuration = mock.Mock(num_volume_device_scan_tries=3)
+        self.in_use = False
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.remote.in_use',
+                lambda device: self.in_use,
+            )
+        )
         self.connector = mock.Mock()
         patch = mock.patch.object(
             volume_utils, 'brick_get_connector', return_value=self.connector
@@ -58,6 +70,10 @@ class RemoteTestCase(testtools.TestCase):
             self.target,
         )
         self.assertNotIn('secret', repr(self.target))
+
+    @property
+    def target_fields(self):
+        return self.target.portal, self.target.iqn, self.target.lun
 
     def test_no_target(self):
         for location, auth in (
@@ -114,6 +130,17 @@ class RemoteTestCase(testtools.TestCase):
             ),
         )
 
+    def test_open(self):
+        """A QEMU that runs on keeps its disk."""
+        self.backend.add_remote('volume-1', *self.target_fields)
+        self.in_use = True
+        error = self.assertRaises(
+            remote.InUse, remote.log_out, self.backend, 'volume-1'
+        )
+        self.assertIn(self.target.device, str(error))
+        self.connector.disconnect_volume.assert_not_called()
+        self.assertIsNotNone(self.backend.remote_device('volume-1'))
+
     def test_refused(self):
         self.connector.connect_volume.side_effect = brick_exc.BrickException(
             'node.session.auth.password secret'
@@ -139,3 +166,61 @@ class RemoteTestCase(testtools.TestCase):
                 'volume-1',
                 self.target,
             )
+
+
+_ISCSIADM = """#!/bin/sh
+case "$*" in
+    '-m session') echo "tcp: [1] 192.0.2.1:3260,1 $IQN (non-flash)";;
+    '-m node') echo "192.0.2.1:3260,1 $IQN";;
+    *--logout*) exec sleep 60;;
+esac
+"""
+
+
+class HangingTestCase(testtools.TestCase):
+    """os-brick itself, and an iscsiadm whose session does not end."""
+
+    def setUp(self):
+        super().setUp()
+        parent = self.useFixture(fixtures.TempDir()).path
+        path = os.path.join(parent, 'iscsiadm')
+        with open(path, 'w') as stream:
+            stream.write(_ISCSIADM.replace('$IQN', IQN))
+        os.chmod(path, 0o755)
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'PATH', f'{parent}:{os.environ["PATH"]}'
+            )
+        )
+        conf = self.useFixture(config_fixture.Config(cfg.CONF))
+        conf.config(lock_path=parent, group='oslo_concurrency')
+        self.backend = filesystem.FilesystemBackend(
+            self.useFixture(fixtures.TempDir()).path
+        )
+        self.backend.configuration = mock.Mock(num_volume_device_scan_tries=3)
+        # commands run in this process
+        self.addCleanup(
+            privileged.default.set_client_mode, privileged.default.client_mode
+        )
+        privileged.default.set_client_mode(False)
+        patch = mock.patch.object(
+            volume_utils,
+            'brick_get_connector',
+            lambda protocol, **options: iscsi.ISCSIConnector(
+                'sudo', **options
+            ),
+        )
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_a_logout_ends(self):
+        """Who waits for it gets an error, and what is left is known."""
+        self.backend.add_remote('volume-1', '192.0.2.1:3260', IQN, 0)
+        began = time.monotonic()
+        with mock.patch.object(remote, '_LONGEST', 0.5):
+            error = self.assertRaises(
+                exception.DiskError, remote.log_out, self.backend, 'volume-1'
+            )
+        self.assertLess(time.monotonic() - began, 30)
+        self.assertIn('volume-1: no logout', str(error))
+        self.assertIsNotNone(self.backend.remote_device('volume-1'))

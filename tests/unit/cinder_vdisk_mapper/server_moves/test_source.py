@@ -15,8 +15,10 @@ from unittest import mock
 import fixtures
 import testtools
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
+from cinder_vdisk_mapper.server_moves import remote
 from cinder_vdisk_mapper.server_moves import source
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
@@ -49,6 +51,8 @@ class FilesTestCase(testtools.TestCase):
             host='a@vdisk#vdisk', provider_location='disk'
         )
         self.attached = {}
+        self.answers = True
+        self.server = None
         self.found = record.Record(
             'a@vdisk', 'b@vdisk', SERVER, record.ABORTING
         )
@@ -57,7 +61,8 @@ class FilesTestCase(testtools.TestCase):
             (store, 'is_shared', lambda *_: False),
             (store, 'read', lambda _: self.found),
             (store, 'forget', self.calls.forget),
-            (other_host, 'go_on', lambda *_: True),
+            (other_host, 'go_on', lambda *_: self.answers),
+            (nova_api, 'get', lambda *_: self.server),
             (other_host, 'is_removed', lambda _: False),
         ):
             self.useFixture(
@@ -110,3 +115,35 @@ class FilesTestCase(testtools.TestCase):
         self.source.abort(self.volume, self.found)
         self.vdisk.deactivate.assert_not_called()
         self.exporter.remove.assert_called_once()
+
+    def test_a_server_there_keeps_its_export(self):
+        """The destination does not answer, and Nova says what it would."""
+        self.answers = False
+        self.server = mock.Mock(host='b')
+        self.attached = {'b': {'host': 'b'}}
+        error = self.assertRaises(
+            remote.InUse, self.source.abort, self.volume, self.found
+        )
+        self.assertIn('volume id to b is not aborted', str(error))
+        self.assertTrue(self.source.detach(self.volume, {'host': 'b'}))
+        # nor is it attached here as well
+        request = mock.Mock()
+        request.server.uuid = SERVER
+        self.assertRaises(
+            remote.InUse,
+            self.source.attach,
+            None,
+            self.volume,
+            {'host': 'a'},
+            request,
+        )
+        self.exporter.remove.assert_not_called()
+        for server, attached in (
+            (mock.Mock(host='a'), self.attached),
+            (None, self.attached),
+            # it was detached there since
+            (self.server, {}),
+        ):
+            self.server, self.attached = server, attached
+            self.source.abort(self.volume, self.found)
+        self.assertEqual(3, self.exporter.remove.call_count)

@@ -109,6 +109,23 @@ class HoldTestCase(LocksTestCase):
             )
         self.assertEqual([], os.listdir(self.directory))
 
+    def test_another_holder_for_long(self):
+        with locks.hold('disk-a'):
+            lock = locks.hold_within('disk-a', 0.05)
+            self.assertRaises(locks.Held, lock.__enter__)
+        with locks.hold_within('disk-a', 0.05):
+            self.assertTrue(self.locked_elsewhere(self.path))
+        self.assertEqual([], os.listdir(self.directory))
+
+    def test_another_holder_for_a_moment(self):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(locks.hold('disk-a'))
+            timer = threading.Timer(0.1, stack.close)
+            timer.start()
+            with locks.hold_within('disk-a', 60.0):
+                self.assertTrue(self.locked_elsewhere(self.path))
+            timer.join()
+
     def test_several_in_one_order(self):
         taken = []
         with mock.patch.object(
