@@ -77,6 +77,13 @@ def register(commands: Any) -> None:
         action='store_true',
         help='show what is to be copied, and how far that is, and end',
     )
+    command.add_argument(
+        '--discard',
+        metavar='VOLUME',
+        help='remove what is here of a volume, by its ID, whose data is lost '
+        'with the host that its server has left, and end; the cinder-volume '
+        'service of that host must be removed first',
+    )
     cinder_conf.add_option(command)
     command.set_defaults(handler=_settle, configure=cinder_conf.configure)
 
@@ -96,6 +103,7 @@ def _report(disk_roots: Iterable[str]) -> str:
 
 def _settle(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     from cinder_vdisk_mapper.cinder_api import backend_sections
+    from cinder_vdisk_mapper.server_moves import lost_source
     from cinder_vdisk_mapper.server_moves import settler
     from cinder_vdisk_mapper.server_moves import settler_setup
 
@@ -106,11 +114,19 @@ def _settle(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         print(_report({options.vdisk_disk_root for options in sections}))
         return exit_status.OK
     settler_setup.prepare(cfg.CONF)
+    destinations = settler_setup.destinations(cfg.CONF)
+    if args.discard:
+        lost_source.discard(destinations, args.discard)
+        print(
+            f'Nothing of volume {args.discard} is left on this host, and it '
+            'can be deleted.'
+        )
+        return exit_status.OK
     stopped = threading.Event()
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda *_: stopped.set())
     settler.Settler(
-        settler_setup.destinations(cfg.CONF),
+        destinations,
         args.libvirt_uri,
         settler.Limits(args.rate, args.share, args.parallel),
         stopped,

@@ -199,6 +199,21 @@ class Destination:
             before,
         )
 
+    @errors.cinder_errors()
+    def save_lost(self, volume: Volume) -> None:
+        """Save that the destination has a volume whose data is lost.
+
+        It is in error, so that nobody attaches an empty one in its place.
+
+        :raises DiskError: the database does not answer.
+        """
+        self._take(volume)
+        for name, value in naming.bound_to(None).items():
+            setattr(volume, name, value)
+        volume.provider_auth = None
+        volume.status = 'error'
+        volume.save()
+
     def _take(self, volume: Volume) -> None:
         """Have Cinder send its requests for a volume here, once saved."""
         service = objects.Service.get_by_args(

@@ -121,9 +121,11 @@ def log_in(backend: base.Backend, name: str, target: Target) -> None:
         time.sleep(_INTERVAL)
 
 
-def log_out(backend: base.Backend, name: str) -> None:
+def log_out(backend: base.Backend, name: str, is_lost: bool = False) -> None:
     """Detach the vdisk of another host, if it may be attached.
 
+    :param is_lost: whether a process that has it open gets errors; all of its
+        requests wait for a host that does not come back.
     :raises InUse: a process has it open.
     :raises DiskError: the session does not end in time.
     """
@@ -131,7 +133,7 @@ def log_out(backend: base.Backend, name: str) -> None:
     if device is None:
         return
     # os-brick and the kernel would end the session all the same
-    if backend.remote_in_use(name):
+    if not is_lost and backend.remote_in_use(name):
         raise InUse(f'{name} is not detached: a process has {device} open')
     properties = _properties(Target(*links.target_of(device)))
     try:

@@ -21,6 +21,7 @@ from cinder import exception as cinder_exc
 from cinder import objects
 from cinder.tests.functional.api import client
 
+from cinder_vdisk_mapper.server_moves import lost_source
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote
@@ -144,6 +145,76 @@ class KilledTestCase(moves_base.MoveTestCase):
         self.delete_attachment(second)
         self.assertIsNone(self.phase)
         self.assertEqual({}, self.network.targets)
+
+    def test_the_source_is_lost_with_the_data(self):
+        """An operator deletes the volume, and nothing is left or waits."""
+        self.migrate()
+        volume_id = self.volume_['id']
+        destinations = {'host2@vdisk': self.destination_there}
+
+        def discard(*reasons):
+            if not reasons:
+                return lost_source.discard(destinations, volume_id)
+            error = self.assertRaises(
+                exception.DiskPlacerError,
+                lost_source.discard,
+                destinations,
+                volume_id,
+            )
+            for reason in (volume_id, *reasons):
+                self.assertIn(reason, str(error))
+
+        self.network.open.add(os.path.realpath(self.link_there))
+        # it is only down
+        self.kill(0)
+        discard('service remove cinder-volume host1@vdisk')
+        self.assertAttachedThere()
+        self.lose(0)
+        self.network.lose_power('host1')
+        # its QEMU can be killed only then
+        discard('is still attached', self.server_id)
+        self.assertEqual(set(), self.network.sessions)
+        self.network.open.clear()
+        self.placement._call('delete', f'/allocations/{self.server_id}')
+        # as "openstack volume set --state error --detached"
+        self.api.api_post(
+            f'/volumes/{volume_id}/action',
+            {
+                'os-reset_status': {
+                    'status': 'error',
+                    'attach_status': 'detached',
+                }
+            },
+            check_response_status=[202],
+        )
+        with self.killed(1, store, 'forget', False):
+            self.assertRaises(moves_base.Killed, discard)
+        self.restart_host(1)
+        discard('moves to this host')
+        row = self.row
+        self.assertEqual(
+            (moves_base.THERE, 'error', None, None, None),
+            (
+                row.host,
+                row.status,
+                row.provider_location,
+                row.provider_id,
+                row.provider_auth,
+            ),
+        )
+        # nobody gets an empty volume in its place
+        self.assertRaises(
+            client.OpenStackApiException,
+            self.reserve,
+            self.volume_,
+            self.server_id,
+        )
+        self.assertIsNone(self.phase)
+        self.assertEqual({}, self.held(self.there))
+        self.assertEqual({}, self.there.backend.links())
+        self.assertEqual([], self.there.backend.remotes())
+        self.assertEqual(0, sum(self.there.reserved().values()))
+        self.delete(self.volume_)
 
     def set_state(self, index, state):
         """Have a host be up or down, as Cinder sees it."""

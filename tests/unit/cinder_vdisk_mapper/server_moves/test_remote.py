@@ -131,7 +131,7 @@ class RemoteTestCase(testtools.TestCase):
         )
 
     def test_open(self):
-        """A QEMU that runs on keeps its disk."""
+        """A QEMU that runs on keeps its disk, unless that is lost."""
         self.backend.add_remote('volume-1', *self.target_fields)
         self.in_use = True
         error = self.assertRaises(
@@ -140,6 +140,9 @@ class RemoteTestCase(testtools.TestCase):
         self.assertIn(self.target.device, str(error))
         self.connector.disconnect_volume.assert_not_called()
         self.assertIsNotNone(self.backend.remote_device('volume-1'))
+        remote.log_out(self.backend, 'volume-1', is_lost=True)
+        self.connector.disconnect_volume.assert_called_once()
+        self.assertIsNone(self.backend.remote_device('volume-1'))
 
     def test_refused(self):
         self.connector.connect_volume.side_effect = brick_exc.BrickException(

@@ -25,9 +25,11 @@ import testtools
 
 from cinder_vdisk_mapper.cmd import settle
 from cinder_vdisk_mapper.server_moves import at_rest
+from cinder_vdisk_mapper.server_moves import lost_source
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import settler
+from cinder_vdisk_mapper.server_moves import settler_setup
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 from nova_diskplacer.disks import remote
@@ -333,6 +335,21 @@ class CommandTestCase(testtools.TestCase):
         self.assertEqual(
             'volume-1: moving 37 % from host1', settle._report([root])
         )
+
+    def test_discard(self):
+        destinations = {'host1@vdisk': mock.Mock()}
+        with (
+            mock.patch.object(os, 'geteuid', return_value=0),
+            mock.patch.object(settler_setup, 'prepare'),
+            mock.patch.object(
+                settler_setup, 'destinations', return_value=destinations
+            ),
+            mock.patch.object(lost_source, 'discard') as discard,
+            mock.patch.object(settler, 'Settler') as service,
+        ):
+            settle._settle(None, self.parse('--discard', '8f0c'))
+        discard.assert_called_once_with(destinations, '8f0c')
+        service.assert_not_called()
 
     def test_needs_root(self):
         with mock.patch.object(os, 'geteuid', return_value=1):
