@@ -61,7 +61,7 @@ def obstacle(volume: Volume, server: str) -> str:
         return f'its volume is being migrated: {volume.migration_status}'
     if volume.group_id:
         return f'its volume is in group {volume.group_id}'
-    servers = {one.instance_uuid for one in attachments(volume)}
+    servers = {entry.instance_uuid for entry in attachments(volume)}
     if servers != {server}:
         return 'its volume is attached to another server, too'
     return ''

@@ -125,7 +125,7 @@ class Destination:
         """
         name = naming.volume(volume)
         with self.locked(volume.id):
-            found = self._check_attaching(volume)
+            recorded = self._check_attaching(volume)
             self._attach(name, remote.target_of(store.fresh(volume.id)))
             disks = self._backend.disks_holding(name)
         return {
@@ -135,12 +135,12 @@ class Destination:
                 'vdisk': {
                     'disk': ','.join(disks),
                     'host': self.backend_host.partition('@')[0],
-                    constants.MOVING_FROM: found.source_host,
+                    constants.MOVING_FROM: recorded.source_host,
                 },
             },
         }
 
-    def go_on(self, volume: Volume, found: Record) -> None:
+    def go_on(self, volume: Volume, recorded: Record) -> None:
         """Go on with a move at a start, or when the source asks.
 
         :raises DiskPlacerError: it cannot be gone on with.
@@ -152,32 +152,32 @@ class Destination:
                 volume, current = store.fresh(volume.id), store.read(volume.id)
                 if current is None:
                     return
-                found = current
-                act = self._go_on(volume, found, name)
+                recorded = current
+                act = self._go_on(volume, recorded, name)
         if act is Act.FINISH:
-            self._finish(volume, found)
+            self._finish(volume, recorded)
 
-    def _go_on(self, volume: Volume, found: Record, name: str) -> Act:
+    def _go_on(self, volume: Volume, recorded: Record, name: str) -> Act:
         """Do what is next, and return what it was."""
         linked = self._backend.linked_disk(name)
         act = record.go_on_at_destination(
-            found,
+            recorded,
             has_volume=store.holder(volume) == self.backend_host,
             decided=linked not in (None, links.REMOTE),
             logged_in=self._backend.remote_device(name) is not None,
         )
         if act is Act.STAY:
-            store.advance(volume.id, found, record.LEFT)
+            store.advance(volume.id, recorded, record.LEFT)
         elif act is Act.CONNECT:
             self._attach(name, remote.target_of(volume))
         elif act is Act.UNDO:
-            self._undo_move(volume, found, name)
-            if found.phase == record.ABORTING and not naming.is_exported(
+            self._undo_move(volume, recorded, name)
+            if recorded.phase == record.ABORTING and not naming.is_exported(
                 volume
             ):
-                store.forget(volume.id, found)
-        elif act is Act.FINISH and found.phase != record.RELEASING:
-            store.advance(volume.id, found, record.RELEASING)
+                store.forget(volume.id, recorded)
+        elif act is Act.FINISH and recorded.phase != record.RELEASING:
+            store.advance(volume.id, recorded, record.RELEASING)
         return act
 
     @errors.cinder_errors()
@@ -225,7 +225,7 @@ class Destination:
         volume.host = volume_utils.append_host(self.backend_host, pool)
         volume.service_uuid = service.uuid
 
-    def _undo_move(self, volume: Volume, found: Record, name: str) -> None:
+    def _undo_move(self, volume: Volume, recorded: Record, name: str) -> None:
         """Undo a move, or record that its server is here in truth.
 
         :raises InUse: it is.
@@ -233,12 +233,14 @@ class Destination:
         try:
             self.undo(name)
         except remote.InUse as error:
-            if found.phase == record.ABORTING and naming.is_exported(volume):
-                store.advance(volume.id, found, record.ATTACHED)
+            if recorded.phase == record.ABORTING and naming.is_exported(
+                volume
+            ):
+                store.advance(volume.id, recorded, record.ATTACHED)
             LOG.warning(
                 'The move of server %s with volume %s is not aborted on %s: '
                 '%s',
-                found.server,
+                recorded.server,
                 volume.id,
                 self.backend_host,
                 error,
@@ -297,7 +299,7 @@ class Destination:
             places.append(device)
         return places
 
-    def _finish(self, volume: Volume, found: Record) -> None:
+    def _finish(self, volume: Volume, recorded: Record) -> None:
         """Tell the source to release the vdisk, and forget the record."""
         volume, current = store.fresh(volume.id), store.read(volume.id)
         if current is None:
@@ -332,15 +334,15 @@ class Destination:
 
         :raises BindingError: there is none, or it was aborted.
         """
-        found = store.read(volume.id)
+        recorded = store.read(volume.id)
         if (
-            found is None
-            or found.to != self.backend_host
-            or found.phase
+            recorded is None
+            or recorded.to != self.backend_host
+            or recorded.phase
             not in (record.ATTACHING, record.ATTACHED, record.LEFT)
         ):
             raise checks.refused(volume, 'its move was aborted')
-        return found
+        return recorded
 
     def _is_claimed(self, server: str) -> bool:
         """Return whether a server claims a disk of this backend."""

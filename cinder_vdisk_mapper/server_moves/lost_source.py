@@ -47,40 +47,40 @@ def discard(
     :raises DiskPlacerError: the data is not lost, the volume is attached, or
         something of it cannot be removed.
     """
-    found = store.read(volume_id)
-    if found is None or found.to not in destinations:
-        where = f', but to {found.to}: repeat it there' if found else ''
+    recorded = store.read(volume_id)
+    if recorded is None or recorded.to not in destinations:
+        where = f', but to {recorded.to}: repeat it there' if recorded else ''
         raise exception.DiskPlacerError(
             f'no data of volume {volume_id} moves to this host{where}'
         )
-    destination = destinations[found.to]
+    destination = destinations[recorded.to]
     with destination.locked(volume_id):
-        volume, found = store.fresh(volume_id), store.read(volume_id)
-        if found is None:
+        volume, recorded = store.fresh(volume_id), store.read(volume_id)
+        if recorded is None:
             return
         name = naming.volume(volume)
-        _check_lost(destination, volume, found)
+        _check_lost(destination, volume, recorded)
         remote.log_out(destination.operations.backend, name, is_lost=True)
         if attachments(volume):
             raise exception.DiskPlacerError(
                 f'volume {volume_id} is still attached. Its server '
-                f'{found.server} gets errors of its disk now, and can be '
+                f'{recorded.server} gets errors of its disk now, and can be '
                 'deleted. Delete it, set the volume to detached and in error, '
                 'and repeat this'
             )
         destination.undo(name)
         destination.save_lost(volume)
-        store.forget(volume_id, found)
+        store.forget(volume_id, recorded)
     LOG.warning(
         'Volume %s, whose data is lost with %s, is one of %s without a vdisk',
         volume_id,
-        found.source,
-        found.to,
+        recorded.source,
+        recorded.to,
     )
 
 
 def _check_lost(
-    destination: Destination, volume: Volume, found: Record
+    destination: Destination, volume: Volume, recorded: Record
 ) -> None:
     """Check that an operator has given up the source, which has the data.
 
@@ -88,13 +88,16 @@ def _check_lost(
     """
     backend = destination.operations.backend
     linked = backend.linked_disk(naming.volume(volume))
-    if store.holder(volume) == found.to or linked not in (None, links.REMOTE):
+    if store.holder(volume) == recorded.to or linked not in (
+        None,
+        links.REMOTE,
+    ):
         raise exception.DiskPlacerError(
             f'the data of volume {volume.id} is on this host'
         )
-    if not other_host.is_removed(found.source):
+    if not other_host.is_removed(recorded.source):
         raise exception.DiskPlacerError(
-            f'the data of volume {volume.id} is on {found.source}. If that is '
-            'lost for good, remove its service first: cinder-manage service '
-            f'remove cinder-volume {found.source}'
+            f'the data of volume {volume.id} is on {recorded.source}. If that '
+            'is lost for good, remove its service first: cinder-manage '
+            f'service remove cinder-volume {recorded.source}'
         )

@@ -134,17 +134,17 @@ def parse(metadata: collections.abc.Mapping[str, str]) -> Record | None:
 
     :raises DiskPlacerError: a value is missing or invalid.
     """
-    found = {key: metadata[key] for key in KEYS if key in metadata}
-    if not found:
+    values = {key: metadata[key] for key in KEYS if key in metadata}
+    if not values:
         return None
     for key in KEYS:
-        value = found.get(key, '')
+        value = values.get(key, '')
         if not _is_valid(key, value):
             raise exception.DiskPlacerError(
                 f'admin metadata {key}={value!r} of the volume is not valid: '
                 f'it must be {_ALLOWED[key]}'
             )
-    return Record(*(found[key] for key in KEYS))
+    return Record(*(values[key] for key in KEYS))
 
 
 def format_record(record: Record) -> dict[str, str]:

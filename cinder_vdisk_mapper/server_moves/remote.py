@@ -104,14 +104,14 @@ def log_in(backend: base.Backend, name: str, target: Target) -> None:
     """
     backend.add_remote(name, target.portal, target.iqn, target.lun)
     try:
-        found = _connector(backend).connect_volume(_properties(target))
+        connection = _connector(backend).connect_volume(_properties(target))
     except _ERRORS as error:
         raise exception.DiskError(
             f'{name}: no login to {target.iqn} at {target.portal} '
             f'({type(error).__name__}); os-brick logs the reason'
         ) from None
     deadline = time.monotonic() + _PATIENCE
-    device = os.path.realpath(found['path'])
+    device = os.path.realpath(connection['path'])
     while os.path.realpath(target.device) != device:
         if time.monotonic() > deadline:
             raise exception.DiskError(

@@ -157,13 +157,13 @@ class ServerMoves:
         :returns: whether the export stays, None if the volume does not move.
         :raises DiskPlacerError: it cannot be gone on with.
         """
-        role, found = self._role(volume)
+        role, recorded = self._role(volume)
         if role is _Role.SOURCE:
             return self.source.detach(volume, connector)
-        if found and role in (_Role.DESTINATION, _Role.ARRIVED):
-            self.destination.go_on(volume, found)
-        elif found and role is _Role.LEFT:
-            self.source.release(store.fresh(volume.id), found)
+        if recorded and role in (_Role.DESTINATION, _Role.ARRIVED):
+            self.destination.go_on(volume, recorded)
+        elif recorded and role is _Role.LEFT:
+            self.source.release(store.fresh(volume.id), recorded)
         return True
 
     def remove_export(self, volume: Volume) -> bool:
@@ -182,19 +182,19 @@ class ServerMoves:
 
         :raises BindingError: its server moves, or its data is elsewhere.
         """
-        role, found = self._role(volume)
-        if found is None:
+        role, recorded = self._role(volume)
+        if recorded is None:
             return
         if role is _Role.ARRIVED:
-            self.destination.go_on(volume, found)
-        elif found.phase == record.ABORTING:
+            self.destination.go_on(volume, recorded)
+        elif recorded.phase == record.ABORTING:
             # only the other host has something to undo
             return
         if store.read(volume.id) is not None:
             raise errors.BindingError(
                 f'volume {volume.id} cannot be changed before the move of '
-                f'server {found.server} from {found.source} to {found.to} has '
-                f'ended: it is {found.phase}',
+                f'server {recorded.server} from {recorded.source} to '
+                f'{recorded.to} has ended: it is {recorded.phase}',
                 'the volume cannot be changed before it has followed its '
                 'server to another host; try again later',
             )
@@ -204,11 +204,15 @@ class ServerMoves:
 
         :raises BindingError: the server may have written to another one.
         """
-        role, found = self._role(volume)
-        if role is _Role.SOURCE and found and found.phase == record.DECIDING:
+        role, recorded = self._role(volume)
+        if (
+            role is _Role.SOURCE
+            and recorded
+            and recorded.phase == record.DECIDING
+        ):
             raise errors.BindingError(
                 f'volume {volume.id} cannot be copied: its data moves to '
-                f'{found.to} just now',
+                f'{recorded.to} just now',
                 'the volume moves to another host just now; try again later',
             )
 
@@ -250,23 +254,23 @@ class ServerMoves:
 
     def _start(self, volume_id: str) -> None:
         volume = store.fresh(volume_id)
-        role, found = self._role(volume)
-        if found is None:
+        role, recorded = self._role(volume)
+        if recorded is None:
             return
-        if found.source == self.backend_host:
-            self.source.start(volume, found)
+        if recorded.source == self.backend_host:
+            self.source.start(volume, recorded)
         elif role in (_Role.DESTINATION, _Role.ARRIVED):
-            self.destination.go_on(volume, found)
+            self.destination.go_on(volume, recorded)
 
     def _role(self, volume: Volume) -> tuple[_Role, Record | None]:
         """Return what this backend is for a volume, and the record."""
         holder = store.holder(store.fresh(volume.id))
-        found = store.read(volume.id)
-        arrives = found is not None and found.to == self.backend_host
+        recorded = store.read(volume.id)
+        arrives = recorded is not None and recorded.to == self.backend_host
         if holder == self.backend_host:
-            return _Role.ARRIVED if arrives else _Role.SOURCE, found
+            return _Role.ARRIVED if arrives else _Role.SOURCE, recorded
         if arrives:
-            return _Role.DESTINATION, found
-        if found and found.source == self.backend_host:
-            return _Role.LEFT, found
-        return _Role.NONE, found
+            return _Role.DESTINATION, recorded
+        if recorded and recorded.source == self.backend_host:
+            return _Role.LEFT, recorded
+        return _Role.NONE, recorded

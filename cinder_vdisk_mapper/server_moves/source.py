@@ -99,36 +99,36 @@ class Source:
             volume, 'the host of its last move does not answer'
         )
         while True:
-            found = store.read(volume.id)
+            recorded = store.read(volume.id)
             act = record.attach_at_source(
-                found,
+                recorded,
                 self._host,
                 host,
                 server,
                 store.connectors(volume.id),
                 aborted=aborted,
             )
-            if found is None or act not in (Act.ABORT, Act.ASK):
+            if recorded is None or act not in (Act.ABORT, Act.ASK):
                 break
             if act in tried:
                 raise refusal
             tried.add(act)
             if act is Act.ABORT:
                 try:
-                    self.abort(volume, found)
+                    self.abort(volume, recorded)
                     aborted = True
                 except remote.InUse as error:
                     refusal = error
             else:
-                other_host.go_on(volume, found.to, found.host)
+                other_host.go_on(volume, recorded.to, recorded.host)
                 if not self.has(store.fresh(volume.id)):
                     raise checks.refused(
                         volume, 'its data has just moved there: try again'
                     )
         if act is Act.REFUSE:
             raise checks.refused(volume, 'its last move has not ended')
-        if act is Act.RETURN and found:
-            store.advance(volume.id, found, record.ATTACHED)
+        if act is Act.RETURN and recorded:
+            store.advance(volume.id, recorded, record.ATTACHED)
         if host == self._host:
             return None
         if act is Act.GO_ON:
@@ -161,10 +161,10 @@ class Source:
         :raises DiskPlacerError: the destination does not attach it, or the
             move was aborted meanwhile.
         """
-        found = store.read(volume.id)
-        if found is None or self._name_of(connector) == self._host:
+        recorded = store.read(volume.id)
+        if recorded is None or self._name_of(connector) == self._host:
             return None
-        if connector['host'] != found.host or found.phase not in (
+        if connector['host'] != recorded.host or recorded.phase not in (
             record.ATTACHING,
             record.ATTACHED,
             record.LEFT,
@@ -173,9 +173,9 @@ class Source:
         volume = store.fresh(volume.id)
         _check_initiator(volume, connector)
         self._admit(volume, connector)
-        connection = other_host.connect(volume, found.to, connector)
-        if found.phase == record.ATTACHING:
-            store.advance(volume.id, found, record.ATTACHED)
+        connection = other_host.connect(volume, recorded.to, connector)
+        if recorded.phase == record.ATTACHING:
+            store.advance(volume.id, recorded, record.ATTACHED)
         return connection
 
     def detach(
@@ -187,13 +187,13 @@ class Source:
         :raises DiskPlacerError: the database does not answer.
         """
         while True:
-            found = store.read(volume.id)
-            if found is None:
+            recorded = store.read(volume.id)
+            if recorded is None:
                 return None
             if connector is None:
                 return True
             act = record.detach_at_source(
-                found,
+                recorded,
                 self._host,
                 self._name_of(connector),
                 store.connectors(volume.id),
@@ -201,8 +201,8 @@ class Source:
             )
             try:
                 if act is Act.LEAVE:
-                    self._leave(volume, found)
-                elif act is Act.ABORT and not self._aborted(volume, found):
+                    self._leave(volume, recorded)
+                elif act is Act.ABORT and not self._aborted(volume, recorded):
                     return True
             except store.Changed as error:
                 LOG.info('%s', error)
@@ -215,24 +215,24 @@ class Source:
         :returns: whether the volume is of a move; then nothing else is to be
             done.
         """
-        found = store.read(volume.id)
-        if found is None:
+        recorded = store.read(volume.id)
+        if recorded is None:
             return False
-        act = record.unexport_at_source(found, store.connectors(volume.id))
+        act = record.unexport_at_source(recorded, store.connectors(volume.id))
         if act is Act.ABORT:
-            self._aborted(volume, found)
+            self._aborted(volume, recorded)
         return True
 
-    def _aborted(self, volume: Volume, found: Record) -> bool:
+    def _aborted(self, volume: Volume, recorded: Record) -> bool:
         """Undo a move; return False if its server is there in truth."""
         try:
-            self.abort(volume, found)
+            self.abort(volume, recorded)
         except remote.InUse as error:
             LOG.warning('%s', error)
             return False
         return True
 
-    def abort(self, volume: Volume, found: Record) -> None:
+    def abort(self, volume: Volume, recorded: Record) -> None:
         """Undo a move; what the destination has left, its start undoes.
 
         :raises Changed: another process goes on with it.
@@ -240,16 +240,16 @@ class Source:
             open: the export stays.
         :raises DiskPlacerError: the export cannot be removed.
         """
-        if found.phase != record.ABORTING:
-            found = store.advance(volume.id, found, record.ABORTING)
+        if recorded.phase != record.ABORTING:
+            recorded = store.advance(volume.id, recorded, record.ABORTING)
         is_undone = other_host.go_on(
-            volume, found.to, found.host
-        ) or other_host.is_removed(found.to)
-        if store.read(volume.id) not in (None, found):
-            raise _in_use(volume, found, 'a process there has it open')
-        if not is_undone and self._is_there(volume, found):
+            volume, recorded.to, recorded.host
+        ) or other_host.is_removed(recorded.to)
+        if store.read(volume.id) not in (None, recorded):
+            raise _in_use(volume, recorded, 'a process there has it open')
+        if not is_undone and self._is_there(volume, recorded):
             raise _in_use(
-                volume, found, 'it does not answer, and has the server'
+                volume, recorded, 'it does not answer, and has the server'
             )
         volume.refresh()
         context = cinder_context.get_admin_context()
@@ -258,21 +258,21 @@ class Source:
             with contextlib.suppress(exception.DiskError):
                 # of a file, which nobody uses here
                 self.operations.of(volume).deactivate()
-        if is_undone and store.read(volume.id) == found:
-            store.forget(volume.id, found)
+        if is_undone and store.read(volume.id) == recorded:
+            store.forget(volume.id, recorded)
 
-    def _is_there(self, volume: Volume, found: Record) -> bool:
+    def _is_there(self, volume: Volume, recorded: Record) -> bool:
         """Return whether the server runs, or may run, at the destination.
 
         :raises NovaError: Nova does not answer.
         """
-        if found.host not in store.connectors(volume.id):
+        if recorded.host not in store.connectors(volume.id):
             return False
         context = cinder_context.get_admin_context()
-        server = nova_api.get(context, found.server)
-        return server is not None and server.host == found.host
+        server = nova_api.get(context, recorded.server)
+        return server is not None and server.host == recorded.host
 
-    def release(self, volume: Volume, found: Record) -> None:
+    def release(self, volume: Volume, recorded: Record) -> None:
         """Remove the export of a volume that has moved, and the vdisk here.
 
         :raises DiskPlacerError: the volume is not known to be elsewhere, or a
@@ -282,7 +282,7 @@ class Source:
         location = naming.location(volume)
         here = {disk.uuid for disk in self._backend.disks()}
         if (
-            store.holder(volume) != found.to
+            store.holder(volume) != recorded.to
             or not location
             or here.intersection(location.disks)
         ):
@@ -292,11 +292,11 @@ class Source:
             )
         if not naming.is_exported(volume):
             return
-        held = self._backend.disks_holding(name)
-        path = self._backend.attached_path(held[0], name) if held else ''
+        disks = self._backend.disks_holding(name)
+        path = self._backend.attached_path(disks[0], name) if disks else ''
         context = cinder_context.get_admin_context()
         self.exporter.stop(context, volume, path)
-        for disk in held:
+        for disk in disks:
             self._backend.detach_device(disk, name)
             if self._backend.in_use(disk, name):
                 raise exception.DiskError(
@@ -310,31 +310,31 @@ class Source:
         LOG.info(
             'Volume %s has left disk %s for %s',
             volume.id,
-            ', '.join(held) or 'none',
+            ', '.join(disks) or 'none',
             volume.host,
         )
 
-    def start(self, volume: Volume, found: Record) -> None:
+    def start(self, volume: Volume, recorded: Record) -> None:
         """Go on with a move that a restart of this host has interrupted.
 
         :raises DiskPlacerError: it cannot be gone on with.
         """
         attached = store.connectors(volume.id)
         act = record.start_at_source(
-            found, attached, has_volume=self.has(volume)
+            recorded, attached, has_volume=self.has(volume)
         )
         if act is Act.ABORT:
-            self.abort(volume, found)
+            self.abort(volume, recorded)
         elif act is Act.EXPORT:
             for name, value in self._export(
                 cinder_context.get_admin_context(), volume
             ).items():
                 setattr(volume, name, value)
             volume.save()
-            self._admit(volume, attached[found.host])
+            self._admit(volume, attached[recorded.host])
         else:
-            self.release(volume, found)
-            other_host.go_on(volume, found.to, found.host)
+            self.release(volume, recorded)
+            other_host.go_on(volume, recorded.to, recorded.host)
 
     def has(self, volume: Volume) -> bool:
         """Return whether this backend has a volume."""
@@ -434,18 +434,18 @@ class Source:
             target.iqn, connector['initiator'], target.user, target.secret
         )
 
-    def _leave(self, volume: Volume, found: Record) -> None:
+    def _leave(self, volume: Volume, recorded: Record) -> None:
         """Keep the vdisk for the destination: Nova drops its claim now."""
-        store.advance(volume.id, found, record.LEFT)
+        store.advance(volume.id, recorded, record.LEFT)
         for disk in naming.location(volume).disks:
             with locks.hold(f'disk-{disk}'):
                 self.operations.try_reserve(disk)
 
 
-def _in_use(volume: Volume, found: Record, reason: str) -> remote.InUse:
+def _in_use(volume: Volume, recorded: Record, reason: str) -> remote.InUse:
     return remote.InUse(
-        f'the move of server {found.server} with volume {volume.id} to '
-        f'{found.host} is not aborted: {reason}'
+        f'the move of server {recorded.server} with volume {volume.id} to '
+        f'{recorded.host} is not aborted: {reason}'
     )
 
 

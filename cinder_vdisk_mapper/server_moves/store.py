@@ -199,12 +199,12 @@ def connectors(volume_id: str) -> dict[str, dict[str, Any]]:
 
     :returns: by the name of the host.
     """
-    found = {}
+    by_host = {}
     for attachment in attachments(fresh(volume_id)):
         connector = attachment.connector or {}
         if host := connector.get('host'):
-            found[host] = dict(connector)
-    return found
+            by_host[host] = dict(connector)
+    return by_host
 
 
 @errors.cinder_errors()
