@@ -12,9 +12,9 @@
 
 """Kills the process at a chosen step that others can see.
 
-Steps are: system calls that change a disk, commands that are run, requests
-that change Placement, and commits of Cinder's database. A process may die
-after each of them, which is before the next, and before the first.
+Steps are: system calls that change a disk, commands that do more than read,
+requests that change Placement, and commits of Cinder's database. A process
+may die after each of them, which is before the next, and before the first.
 """
 
 import fcntl
@@ -51,6 +51,19 @@ CALLS = (
     (fcntl, 'ioctl'),
 )
 
+
+# ioctl requests that only read: LOOP_GET_STATUS64, of linux/loop.h
+_READING_REQUESTS = {0x4C05}
+
+# words of commands that only read: Cinder's, about an image and the host
+_READING_WORDS = {
+    'blkid',
+    'cat',
+    'dmidecode',
+    'findmnt',
+    'info',
+    'of=/dev/null',
+}
 
 # A call that is repeated less often is a step each time.
 _SHORT = 6
@@ -158,8 +171,9 @@ class Steps:
             result = function(*args, **kwargs)
             # the kernel releases the locks of who is killed, and a lock file
             # that stays is removed by the next to hold it
-            if not str(args[0]).startswith(lock_files):
-                self.after(name, _size(args[0]))
+            if not (str(args[0]).startswith(lock_files) or _reads(name, args)):
+                request = f' {args[1]:#x}' if name == 'ioctl' else ''
+                self.after(name + request, _size(args[0]))
             return result
 
         setattr(owner, name, counted)
@@ -186,6 +200,13 @@ class Steps:
             self.after('commit')
 
         default.DefaultDialect.do_commit = counted
+
+
+def _reads(name, args):
+    """Return whether a call, or a command that has ended, changes nothing."""
+    if name == 'communicate':
+        return not _READING_WORDS.isdisjoint(args[0].args)
+    return name == 'ioctl' and args[1] in _READING_REQUESTS
 
 
 def _size(file):
