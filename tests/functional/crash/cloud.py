@@ -49,11 +49,13 @@ from cinder.volume import volume_types  # noqa: E402
 from eventlet import hubs  # noqa: E402
 from eventlet import tpool  # noqa: E402
 from oslo_config import cfg  # noqa: E402
+from oslo_db.sqlalchemy import engines  # noqa: E402
 from oslo_policy import opts as policy_opts  # noqa: E402
 from placement import conf as placement_conf  # noqa: E402
 from placement import db_api as placement_db  # noqa: E402
 from placement import deploy  # noqa: E402
 from placement.db.sqlalchemy import migration  # noqa: E402
+from sqlalchemy import event  # noqa: E402
 from sqlalchemy import pool  # noqa: E402
 
 from cinder_vdisk_mapper.audit import auditor  # noqa: E402
@@ -574,7 +576,11 @@ class Cloud:
 
 
 def _keep_connections(engine):
-    """Have SQLite read the schema once in a process, not for each query."""
+    """Have SQLite read the schema once in a process, not for each query.
+
+    Nor does a thread let others run after each query, which are few here.
+    """
+    event.remove(engine, 'checkin', engines._thread_yield)
     engine.pool = pool.QueuePool(
         engine.pool._creator, _dispatch=engine.pool.dispatch
     )

@@ -109,7 +109,7 @@ class Guests:
         """Start the server with a disk."""
         # whoever starts it may be killed
         subprocess.Popen(
-            [sys.executable, __file__, self.address, path],
+            [sys.executable, '-IS', __file__, self.address, path],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
