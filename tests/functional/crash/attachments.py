@@ -87,11 +87,14 @@ class _DeviceDrain(drains.DrainInUse):
 class DrainDeviceInUse(_DeviceDrain):
     """Empties the disk of a server that runs with a loop device."""
 
+    beside = drains.DrainInUse
+
 
 class DrainDeviceStopped(_DeviceDrain):
     """Empties the disk of a server that is stopped."""
 
     runs = False
+    beside = drains.DrainStopped
 
 
 def expect_device(cloud, volume):

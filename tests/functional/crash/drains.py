@@ -102,6 +102,9 @@ class DrainStopped(DrainInUse):
 
     runs = False
 
+    # what is deleted is deleted as in DrainInUse, whose server is gone then
+    ways = (operations.AGAIN,)
+
 
 class CancelledDrain(DrainInUse):
     """A drain that was killed is undone.

@@ -36,6 +36,12 @@ class Operation:
     #: what is done after a kill, each of another victim
     ways = AGAIN, DELETE
 
+    #: whether the audit repairs before every second of these
+    repairs = True
+
+    #: an operation whose walk has the victims of the steps that both take
+    beside = None
+
     #: the backends that it takes
     media = ('hdd',)
 
@@ -131,7 +137,10 @@ class Bind(Operation):
 
 
 class BindClaimed(Bind):
-    """The same for a server that has claimed a disk."""
+    """The same for a server that has claimed a disk.
+
+    It has its victims where the vdisk gets a loop device, too.
+    """
 
     server = cloud_.CLAIMING
 
@@ -206,9 +215,18 @@ class CreateUnbound(Create):
 
     bound = False
 
+    # a failed one is deleted before it is asked for again
+    ways = (AGAIN,)
+    repairs = False
+
 
 class CreateFromImage(Create):
     """A volume of an image."""
+
+    # a failed one is deleted before it is asked for again; the repair is that
+    # of a copy, as in CreateFromSnapshot
+    ways = (AGAIN,)
+    repairs = False
 
     def fields(self, made):
         return {'image_id': str(uuid.UUID(int=9))}
@@ -220,35 +238,11 @@ class CreateFromImage(Create):
             expect(b'\0' * 512, stream.read(512), 'rest')
 
 
-class Clone(Create):
-    """A volume of another one."""
-
-    text = 's'
-
-    def source(self, cloud):
-        return {'source': cloud.bound('s').id}
-
-    def fields(self, made):
-        return {'source_volid': made['source']}
-
-    def survived(self, cloud, made):
-        expect_text(cloud, 's', cloud.get(made['source']))
-
-
-class CloneUnbound(Create):
-    """A volume of another one that has no bytes."""
-
-    bound = False
-
-    def source(self, cloud):
-        return {'source': cloud.volume().id}
-
-    def fields(self, made):
-        return {'source_volid': made['source']}
-
-
 class CreateFromSnapshot(Create):
-    """A volume of a snapshot, whose volume has changed since."""
+    """A volume of a snapshot, whose volume has changed since.
+
+    A clone of a volume takes the same steps, of the same function.
+    """
 
     text = 's'
 
@@ -342,6 +336,10 @@ class DeleteUnbound(Delete):
 
     bound = False
 
+    # to delete all is to repeat it
+    ways = (AGAIN,)
+    repairs = False
+
 
 class Snapshot(Operation):
     """Takes a snapshot; a failed one is deleted by the user."""
@@ -390,9 +388,17 @@ class SnapshotUnbound(Snapshot):
 
     bound = False
 
+    # a failed one is deleted before it is asked for again
+    ways = (AGAIN,)
+    repairs = False
+
 
 class DeleteSnapshot(Operation):
     """Deletes a snapshot."""
+
+    # to delete all is to repeat it; Delete has the repairs
+    ways = (AGAIN,)
+    repairs = False
 
     def prepare(self, cloud):
         volume = cloud.bound('v')
@@ -466,6 +472,10 @@ class RevertToUnbound(Revert):
     """Reverts a volume to a snapshot of when it had no bytes."""
 
     old = ''
+
+    # Revert takes these steps and one more: it has the deletes and repairs
+    ways = (AGAIN,)
+    repairs = False
 
     def frozen(self, cloud):
         volume = cloud.volume()
@@ -616,10 +626,15 @@ class UnmanageUnbound(Unmanage):
 
     bound = False
     text = ''
+    beside = Unmanage
 
 
 class ManageSnapshot(Operation):
     """Makes a file on a volume's disk a snapshot of the volume."""
+
+    # the same function manages a volume: Manage has the deletes and repairs
+    ways = (AGAIN,)
+    repairs = False
 
     def prepare(self, cloud):
         volume = cloud.bound('v')
@@ -683,6 +698,10 @@ class ManageSnapshot(Operation):
 class UnmanageSnapshot(Operation):
     """Lets go of a snapshot, whose bytes stay."""
 
+    # the same function lets go of a volume: Unmanage has deletes and repairs
+    ways = (AGAIN,)
+    repairs = False
+
     def prepare(self, cloud):
         volume = cloud.bound('s')
         snapshot = cloud.frozen(volume)
@@ -715,6 +734,11 @@ class UnmanageSnapshot(Operation):
 
 class GroupSnapshot(Operation):
     """Takes the snapshots of a group that is to be consistent."""
+
+    # failed ones are deleted before they are asked for again; Snapshot has
+    # the repairs
+    ways = (AGAIN,)
+    repairs = False
 
     def prepare(self, cloud):
         type_ = cloud.group_type()
@@ -800,11 +824,8 @@ class GroupSnapshot(Operation):
 
 OPERATIONS = (
     Bind,
-    BindClaimed,
     CreateUnbound,
     CreateFromImage,
-    Clone,
-    CloneUnbound,
     CreateFromSnapshot,
     Extend,
     ExtendUnbound,

@@ -17,6 +17,7 @@ requests that change Placement, and commits of Cinder's database. A process
 may die after each of them, which is before the next, and before the first.
 """
 
+import difflib
 import fcntl
 import itertools
 import os
@@ -87,6 +88,25 @@ def choose(taken):
         )
         start = end
     return sorted(chosen)
+
+
+def added(taken, others):
+    """Return the numbers of the steps that another operation does not take.
+
+    :param taken: (name, state) after each step, and ``others`` likewise.
+    """
+    names = [
+        # of which resource provider does not matter
+        [name.partition('/')[0] for name, _ in steps]
+        for steps in (others, taken)
+    ]
+    matcher = difflib.SequenceMatcher(None, *names, autojunk=False)
+    return {
+        number
+        for tag, _, _, start, end in matcher.get_opcodes()
+        if tag != 'equal'
+        for number in range(start, end)
+    }
 
 
 def _of_one_call(states, start):

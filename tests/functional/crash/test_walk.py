@@ -134,6 +134,8 @@ class MigrateAndWrite(WrittenMeanwhile, operations.Migrate):
 class DrainAndWrite(WrittenMeanwhile, drains.DrainStopped):
     """A move to another disk, while the server is stopped."""
 
+    ways = operations.AGAIN, operations.DELETE
+
 
 for _kind in (
     MigrateAndWrite,

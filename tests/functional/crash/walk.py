@@ -39,18 +39,23 @@ def walk(kind):
     """Kill cinder-volume at each step of an operation; returns their names.
 
     One that is not killed takes the steps first, of which those that are
-    repeated many times are sampled. After each kill it is started again.
-    Then the operation is repeated, or all is deleted; before every second of
-    these what the audit can repair is repaired.
+    repeated many times are sampled, and those of the operation ``beside`` are
+    left to its walk. After each kill it is started again. Then the operation
+    is repeated, or all is deleted; before every second of these what the
+    audit can repair is repaired, unless another walk sees to that.
 
     :raises AssertionError: something is lost, leaked or wrong afterwards.
     """
     operation, name = kind(), kind.__name__
     _rehearse(operation)
-    made, taken, _ = _run(operation, None)
-    _survive(operation, made, 0, None)
+    taken = _take(operation)
+    numbers = steps_.choose(taken)
+    if operation.beside:
+        added = steps_.added(taken, _take(operation.beside()))
+        numbers = [number for number in numbers if number in added]
+        _connect(operation)
     walked = []
-    for number in steps_.choose(taken):
+    for number in numbers:
         step = number + 1
         for way in operation.ways:
             made, _, where = _run(operation, number)
@@ -98,11 +103,23 @@ def _cleaned(tell, operation):
     CLOUD.clear()
 
 
+def _take(operation):
+    """Return the steps that an operation takes if it is not killed."""
+    _connect(operation)
+    made, taken, _ = _run(operation, None)
+    _survive(operation, made, 0, None)
+    return taken
+
+
+def _connect(operation):
+    for medium in operation.media:
+        cfg.CONF.set_override('vdisk_connection', operation.connection, medium)
+
+
 def _rehearse(operation):
     """Do it all here once: what is forked then is warm, and has started."""
     CLOUD.restart(operation.media)
-    for medium in operation.media:
-        cfg.CONF.set_override('vdisk_connection', operation.connection, medium)
+    _connect(operation)
     try:
         made = operation.prepare(CLOUD)
         operation.perform(CLOUD, made)
@@ -158,7 +175,8 @@ def _survivor(tell, operation, made, step, way, restarted=True):
     else:
         CLOUD.resume()
     operation.survived(CLOUD, made)
-    if restarted and way and (step % 2 == 0) == (way == operations.AGAIN):
+    repairs = operation.repairs and restarted and way
+    if repairs and (step % 2 == 0) == (way == operations.AGAIN):
         CLOUD.repair()
         operation.survived(CLOUD, made)
     if way == operations.AGAIN:
