@@ -210,6 +210,21 @@ def link(uuid: str, name: str, to_device: bool | None, *, root: str) -> None:
             _detach_device(uuid, name, root=root)
 
 
+def park_link(name: str, *, root: str) -> bool:
+    """Park a link as :func:`links.park`."""
+    return links.park(root, name)
+
+
+def unpark_link(name: str, *, root: str) -> None:
+    """Replace a parked link as :func:`links.unpark`."""
+    links.unpark(root, name)
+
+
+def is_parked(name: str, *, root: str) -> bool:
+    """Tell whether a link is parked, as :func:`links.is_parked`."""
+    return links.is_parked(root, name)
+
+
 def link_remote(name: str, *, root: str) -> None:
     """Make a link as :func:`links.link_remote`."""
     links.link_remote(root, name)
@@ -339,7 +354,10 @@ OPERATIONS: dict[str, Operation] = {
     'link': link,
     'link_remote': link_remote,
     'linked_disk': linked_disk,
+    'is_parked': is_parked,
     'is_to_device': is_to_device,
+    'park_link': park_link,
+    'unpark_link': unpark_link,
     'recorded_move': recorded_move,
     'remote_device': remote_device,
     'remotes': remotes,

@@ -228,6 +228,25 @@ class Backend(abc.ABC):
         """Return the names of the vdisks for which a device is made."""
         return []
 
+    def park_link(self, name: str) -> bool:
+        """Have the link to a vdisk lead there for its QEMU alone.
+
+        :returns: whether it does, see :func:`links.park`.
+        """
+        return bool(self._run('park_link', name))
+
+    def unpark_link(self, name: str) -> None:
+        """Have the link to a vdisk lead there for every process."""
+        if self.is_parked(name):
+            self._run('unpark_link', name)
+
+    def is_parked(self, name: str) -> bool:
+        """Return whether the link to a vdisk leads there for QEMU alone.
+
+        :raises DiskError: the link cannot be read.
+        """
+        return self._read(links.is_parked, 'is_parked', name)
+
     def link_remote(self, name: str) -> None:
         """Make the link to a vdisk lead to that of another host."""
         self._run('link_remote', name)

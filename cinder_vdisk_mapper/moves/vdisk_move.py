@@ -252,6 +252,12 @@ class VolumeMove(vdisk_steps.VDiskSteps):
         if linked is None or not moved:
             self._save(disk)
 
+    def park(self) -> None:
+        self._backend.park_link(self.vdisk.name)
+
+    def unpark(self) -> None:
+        self._backend.unpark_link(self.vdisk.name)
+
     def check(self) -> None:
         """Check that the volume is as it was when the move was planned.
 

@@ -20,13 +20,17 @@ The order makes every step repeatable after a kill:
    backend if no process has the vdisk open;
 3. the link is changed, in one step, if nobody else has written to the source
    meanwhile and the target is whole: from here on, the target is the vdisk;
-4. QEMU is told to use the target alone;
+4. QEMU is told to use the target alone, while the link is parked;
 5. the source is deleted, if the target is still whole, and then the record.
 
 Before step 3 the source is the vdisk, and a repetition starts over or takes up
 the copy that QEMU still makes. From step 3 on both have the same data until
 step 4, so a server that starts in between loses nothing. What QEMU has open
 tells which one it writes to after a step 4 whose result is not known.
+
+A parked link leads to the target for QEMU alone, and no server starts from it:
+libvirt would take the target from QEMU by the link, in place of the source.
+After a kill the repetition, or whatever else uses the volume, ends that.
 """
 
 import abc
@@ -153,6 +157,14 @@ class VDiskSteps(abc.ABC):
         """Make the target the vdisk, or the source if not ``moved``."""
 
     @abc.abstractmethod
+    def park(self) -> None:
+        """Have the link lead to the target for the server's QEMU alone."""
+
+    @abc.abstractmethod
+    def unpark(self) -> None:
+        """Have the link lead there for every process; repeatable."""
+
+    @abc.abstractmethod
     def save(self) -> None:
         """Tell Cinder that the target is the vdisk."""
 
@@ -234,6 +246,8 @@ def _settle(move: VDiskSteps) -> None:
     does not run, only another process, such as a backup, has one open.
     """
     with move.locked():
+        # a kill while QEMU left the source; the server may wait for it
+        move.unpark()
         guest = move.guest()
         if guest is None or _job(move, guest):
             return
@@ -295,7 +309,11 @@ def _finish(move: VDiskSteps, writes_before: str | None) -> None:
         if not move.is_decided():
             _decide(move, guest, job, writes_before)
         if guest and job:
-            _pivot(move, guest)
+            move.park()
+            try:
+                _pivot(move, guest)
+            finally:
+                move.unpark()
         _check_left(move, writes_before)
         move.save()
         move.source.condemn()

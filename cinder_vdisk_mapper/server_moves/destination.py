@@ -159,6 +159,7 @@ class Destination:
 
     def _go_on(self, volume: Volume, recorded: Record, name: str) -> Act:
         """Do what is next, and return what it was."""
+        self._backend.unpark_link(name)
         linked = self._backend.linked_disk(name)
         act = record.go_on_at_destination(
             recorded,

@@ -215,6 +215,12 @@ class SettleMove(vdisk_steps.VDiskSteps):
         if self._phase() == record.DECIDING:
             self._advance(record.DECIDING, record.LEFT)
 
+    def park(self) -> None:
+        self.backend.park_link(self.name)
+
+    def unpark(self) -> None:
+        self.backend.unpark_link(self.name)
+
     @errors.cinder_errors()
     def save(self) -> None:
         """Give the volume to this host, in one save.

@@ -69,8 +69,12 @@ def _is_linked(
 ) -> bool:
     """Return whether the link of a volume leads where it should."""
     name = naming.volume(volume)
-    return backend.linked_disk(name) == volume.provider_location and (
-        to_device is None or backend.is_linked_to_device(name) == to_device
+    return (
+        backend.linked_disk(name) == volume.provider_location
+        and (
+            to_device is None or backend.is_linked_to_device(name) == to_device
+        )
+        and not backend.is_parked(name)
     )
 
 
@@ -106,6 +110,7 @@ def refresh(volume: Volume) -> None:
 def follow_link(backend: base.Backend, volume: Volume) -> None:
     """Save the disk of a bound volume's link, if the vdisk is there.
 
+    A killed move may have left the link parked, which no server starts from.
     The caller holds the lock of the volume, and has read it since.
 
     :raises DiskError: as :func:`where`.
@@ -114,6 +119,7 @@ def follow_link(backend: base.Backend, volume: Volume) -> None:
         # the next attachment takes up a vdisk that a killed one has made
         return
     name = naming.volume(volume)
+    backend.unpark_link(name)
     linked = backend.linked_disk(name)
     if linked is None or linked == volume.provider_location:
         return

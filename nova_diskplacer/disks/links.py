@@ -24,11 +24,15 @@ While a server has moved here and the data of its vdisk has not, the link leads
 to the *remote* vdisk: to ``<disk root>/remote/<vdisk>``, a link to the device
 of the iSCSI session with the host that has the data. That link is made before
 the session, and so tells of each session that there may be.
+
+A link can be *parked* while QEMU leaves the other copy of a vdisk: it leads to
+the same disk, but for QEMU alone. See :func:`park`.
 """
 
 import contextlib
 import os
 import re
+import time
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -38,6 +42,7 @@ from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import files as host_files
+from nova_diskplacer.host import processes
 
 #: Directory of the links in the disk root.
 DIRECTORY = 'by-volume'
@@ -53,6 +58,15 @@ _BY_PATH = '/dev/disk/by-path'
 
 # Prefix of links that are not in place yet; no vdisk's name has it.
 _NEW = '.new.'
+
+# Beginning of parked links. It is there in the process of this number alone.
+_PARKED = '/proc/self/task/%d/../../../..'
+_IS_PARKED = re.compile(r'/proc/self/task/\d+/\.\./\.\./\.\./\.\.(?=/)')
+
+# Times, and seconds between them, to look for the process that has a vdisk
+# open: udev may have it open for a moment, too.
+_LOOKS = 20
+_LOOK_PAUSE = 0.1
 
 
 def path(disk_root: str, name: str) -> str:
@@ -72,11 +86,9 @@ def linked_disk(disk_root: str, name: str) -> str | None:
         that name in the disk root, so that the disk is not known.
     """
     place = path(disk_root, name)
-    with host_files.disk_errors(place):
-        try:
-            target = os.readlink(place)
-        except FileNotFoundError:
-            return None
+    target = _target(place)
+    if target is None:
+        return None
     uuid = _disk_of(disk_root, name, target)
     if uuid is None:
         raise exception.DiskError(
@@ -117,12 +129,9 @@ def is_to_device(disk_root: str, name: str) -> bool:
 
     :raises DiskError: the link cannot be read.
     """
-    place = path(disk_root, name)
-    with host_files.disk_errors(place):
-        try:
-            target = os.readlink(place)
-        except FileNotFoundError:
-            return False
+    target = _target(path(disk_root, name))
+    if target is None:
+        return False
     return (
         devices.disk_of(target, name) is not None
         or _disk_of(disk_root, name, target) == REMOTE
@@ -141,6 +150,59 @@ def link(
     if to_device:
         target = devices.path(uuid, name)
     _make(path(disk_root, name), target)
+
+
+def park(disk_root: str, name: str) -> bool:
+    """Have the link of a vdisk lead to it for the process that has it open.
+
+    For every other process the link leads nowhere. When QEMU leaves one copy
+    of a vdisk for the other one, QEMU opens the path of the first again, and
+    then libvirt takes that path's device from QEMU. The path of a server is
+    the link, which leads to the second copy by then, and QEMU needs that one.
+    A parked link is right for QEMU, and libvirt takes nothing. No server can
+    start from the link until :func:`unpark`, whatever dies.
+
+    :returns: whether it is parked; not if it is not one process that has it
+        open, or this is not known.
+    :raises DiskError: the link cannot be made.
+    """
+    place = path(disk_root, name)
+    target = _target(place)
+    if target is None:
+        return False
+    for look in range(_LOOKS):
+        if look:
+            time.sleep(_LOOK_PAUSE)
+        try:
+            found = processes.holders(target)
+        except OSError:
+            continue
+        if len(found) == 1:
+            _make(place, _PARKED % found[0] + target)
+            return True
+    return False
+
+
+def unpark(disk_root: str, name: str) -> None:
+    """Have the link of a vdisk lead to it for every process; repeatable.
+
+    :raises DiskError: the link cannot be read or made.
+    """
+    if is_parked(disk_root, name):
+        place = path(disk_root, name)
+        if target := _target(place):
+            _make(place, target)
+
+
+def is_parked(disk_root: str, name: str) -> bool:
+    """Return whether the link of a vdisk is parked.
+
+    :raises DiskError: the link cannot be read.
+    """
+    place = path(disk_root, name)
+    with host_files.disk_errors(place), contextlib.suppress(FileNotFoundError):
+        return _IS_PARKED.match(os.readlink(place)) is not None
+    return False
 
 
 def link_remote(disk_root: str, name: str) -> None:
@@ -269,8 +331,19 @@ def resolve(vdisk: str) -> str:
     """
     if os.path.basename(os.path.dirname(vdisk)) == DIRECTORY:
         with contextlib.suppress(OSError):
-            return os.readlink(vdisk)
+            return _IS_PARKED.sub('', os.readlink(vdisk))
     return vdisk
+
+
+def _target(place: str) -> str | None:
+    """Return the path that a link leads to, parked or not.
+
+    :returns: None if there is no link.
+    :raises DiskError: it cannot be read.
+    """
+    with host_files.disk_errors(place), contextlib.suppress(FileNotFoundError):
+        return _IS_PARKED.sub('', os.readlink(place))
+    return None
 
 
 def _disk_of(disk_root: str, name: str, target: str) -> str | None:

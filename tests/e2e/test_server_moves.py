@@ -213,9 +213,7 @@ class ServerMovesTest(testtools.TestCase):
         self.assert_settles(second)
         self.assert_verifies()
         self.assert_nothing_left()
-        # libvirt has denied QEMU the devices of copies that it has made, by
-        # the path of their links; a start allows them again
-        self.restart()
+        # QEMU opens what its data was copied to again
         self.migrate_live(first)
         self.assert_settles(first)
         self.assert_verifies()

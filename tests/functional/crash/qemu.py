@@ -38,6 +38,8 @@ class Disk:
 
     def __init__(self, path):
         self.path = os.path.realpath(path)
+        # of the disk that it has, as libvirt knows it
+        self.link = path
         self.mirror = ''
         self.files = [os.open(self.path, _FLAGS)]
 
@@ -67,8 +69,11 @@ class Disk:
                 start += len(data)
 
     def pivot(self):
+        # as QEMU does, to have it read-only then
+        os.close(os.open(self.link, os.O_RDONLY))
         os.close(self.files.pop(0))
-        self.path, self.mirror = self.mirror, ''
+        self.path = self.link = self.mirror
+        self.mirror = ''
 
     def abort(self):
         os.close(self.files.pop(1))

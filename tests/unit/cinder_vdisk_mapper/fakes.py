@@ -34,8 +34,9 @@ class Backend(base.Backend):
     ``interrupted`` has extensions end before what they add is zeroed.
     ``bind_failures`` are the reasons that were counted. ``linked`` is the disk
     of each link by name, ``to_devices`` are the names whose link leads to a
-    device; ``has_device`` and ``open`` hold (disk, name) of what has a device
-    and of what processes use.
+    device, ``parked`` those whose link leads nowhere for now; ``has_device``
+    and ``open`` hold (disk, name) of what has a device and of what processes
+    use.
     """
 
     connection_type = 'fake'
@@ -52,6 +53,7 @@ class Backend(base.Backend):
         self.linked = {}
         self.open = set()
         self.to_devices = set()
+        self.parked = set()
         self.has_device = set()
 
     def disks(self):
@@ -81,6 +83,7 @@ class Backend(base.Backend):
         if to_device is None:
             to_device = self.is_linked_to_device(name)
         self.linked[name] = disk
+        self.parked.discard(name)
         self.to_devices.discard(name)
         if to_device:
             self.to_devices.add(name)
@@ -92,6 +95,12 @@ class Backend(base.Backend):
 
     def is_linked_to_device(self, name):
         return name in self.to_devices
+
+    def is_parked(self, name):
+        return name in self.parked
+
+    def unpark_link(self, name):
+        self.parked.discard(name)
 
     def attach_device(self, disk, name):
         if self.is_linked_to_device(name):

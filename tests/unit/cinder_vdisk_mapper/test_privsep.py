@@ -357,6 +357,7 @@ LOOKUPS = (
 #: operations of no disk
 RESULTS = {
     'disks': [],
+    'is_parked': True,
     'is_to_device': True,
     'with_device': [],
     'legs': ['volume-1'],
@@ -373,7 +374,10 @@ WITHOUT_DISK = (
     'add_remote',
     'admit',
     'all_links',
+    'is_parked',
     'is_to_device',
+    'park_link',
+    'unpark_link',
     'link',
     'link_remote',
     'remote_device',

@@ -69,12 +69,14 @@ class MoverTestCase(unittest.TestCase):
         self.assertEqual({B: world.written}, world.data)
         self.assertEqual((B, None), (world.saved, world.record))
         self.assertIn(world.link, (B, None))
+        self.assertFalse(world.parked)
         world.boot()
 
     def assert_taken_back(self, world):
         self.assertEqual({A: world.written}, world.data)
         self.assertEqual((A, None), (world.saved, world.record))
         self.assertIn(world.link, (A, None))
+        self.assertFalse(world.parked)
         world.boot()
 
     def finish(self, world):
@@ -98,7 +100,26 @@ class WalkTestCase(MoverTestCase):
     def test_move(self):
         for runs, linked in ((True, True), (False, True), (False, False)):
             world = self.make_world(runs, linked)
+            self.assertEqual('', world.drain(A))
+            # it can migrate live
+            self.assertFalse(world.denied)
             self.finish(world)
+
+    def test_killed_while_qemu_leaves_the_source(self):
+        """No server starts from the wrong copy, or has to wait for long."""
+        parked = 0
+        for world in self.killed(True):
+            if not world.parked:
+                continue
+            parked += 1
+            world.boot()
+            self.assertIsNone(world.qemu)
+            world.start_driver()
+            world.boot()
+            self.assertEqual(B, world.qemu)
+            world.write()
+            self.finish(world)
+        self.assertGreater(parked, 1)
 
     def test_killed_and_repeated(self):
         for runs in (True, False):

@@ -43,8 +43,10 @@ class World:
     disk. ``link`` and ``saved`` are the disks of the link and of Cinder.
     QEMU has the vdisk on disk ``qemu`` open, None if the server is stopped,
     and copies it to the other disk if ``copying``; from ``ready`` on it writes
-    to both. ``dead`` are disks that are missing for now. Another process reads
-    the vdisk on the disk ``read``, such as a backup of the host.
+    to both. While ``parked``, the link leads nowhere but for QEMU; ``denied``
+    tells if libvirt has taken from QEMU what it uses. ``dead`` are disks that
+    are missing for now. Another process reads the vdisk on the disk ``read``,
+    such as a backup of the host.
 
     ``fatal`` is the step after which the process is killed. ``meanwhile`` is
     called after each step; while the volume is locked, which is for moments,
@@ -62,6 +64,7 @@ class World:
         self.saved = A
         self.record = None
         self.copying = self.ready = False
+        self.parked = self.denied = False
         self.qemu = None
         self.late = None
         self.dead = set()
@@ -87,6 +90,10 @@ class World:
         if self.place in self.dead:
             return
         self.stop()
+        if self.parked:
+            # it does not start
+            return
+        self.denied = False
         self.link = self.qemu = self.place
         if self.data.get(self.qemu) != self.written:
             raise Lost(f'{self.qemu}: {self.data}, written {self.written}')
@@ -187,6 +194,7 @@ class World:
 
     def start_driver(self):
         """Delete copies that moves have left, as cinder-volume does."""
+        self.parked = False
         for disk in list(self.data.keys() - self.dead - {self.saved}):
             if not self.is_recorded(self.saved, disk):
                 with contextlib.suppress(exception.DiskError):
@@ -320,10 +328,25 @@ class World:
         disk = OTHER[source] if moved else source
         linked = self.link is not None
         if linked:
-            self.link = disk
+            self.link, self.parked = disk, False
             self.step()
         if not linked or not moved:
             self.save(disk)
+
+    def park(self):
+        assert self.is_locked
+        # whose QEMU has it open
+        self.parked = self.qemu is not None
+        self.step()
+
+    def unpark(self):
+        assert self.is_locked
+        if self.fatal is not None and self.steps >= self.fatal:
+            # nobody does it
+            raise Killed
+        if self.parked:
+            self.parked = False
+            self.step()
 
     def save(self, disk):
         if self.saved != disk:
@@ -361,6 +384,7 @@ class World:
 
     def conclude(self):
         self.qemu = OTHER[self.qemu]
+        self.denied = self.link == self.qemu and not self.parked
         self.lose_copy()
 
     def pivot(self):
@@ -411,10 +435,11 @@ class Move(vdisk_steps.VDiskSteps):
         self.disks = source, OTHER[source]
         self.guest, self.check = world.guest, world.check
         self.forget, self.locked = world.forget, world.locked
+        self.park, self.unpark = world.park, world.unpark
 
     source = property(lambda self: Place(self.world, self.disks[0]))
     target = property(lambda self: Place(self.world, self.disks[1]))
-    guest = check = forget = locked = None
+    guest = check = forget = locked = park = unpark = None
 
     def create(self):
         self.world.create(self.disks[0])

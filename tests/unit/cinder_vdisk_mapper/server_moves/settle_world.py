@@ -113,6 +113,7 @@ class World(worlds.World):
 
     def start_driver(self):
         """Have cinder-volume start here, or be asked by the other host."""
+        self.parked = False
         if (
             self.record
             and self.record.phase == record.DECIDING
@@ -189,7 +190,7 @@ class World(worlds.World):
         return {A: links.REMOTE, B: B}[self.link]
 
     def link_to(self, disk, name):
-        self.link = disk
+        self.link, self.parked = disk, False
         self.step()
 
     def find_vdisk(self, disk, name):
@@ -297,6 +298,12 @@ class Backend:
 
     def link_remote(self, name):
         self.world.link_to(A, name)
+
+    def park_link(self, name):
+        self.world.park()
+
+    def unpark_link(self, name):
+        self.world.unpark()
 
     def extend(self, disk, name, size_gb):
         self.world.step()

@@ -111,6 +111,17 @@ class LinkingTestCase(testtools.TestCase):
         self.assertEqual('b', self.volume.saved)
         self.assertEqual({NAME: 'b'}, backend.linked)
 
+    def test_a_link_that_a_killed_move_has_parked(self):
+        for saved in 'ab':
+            for use in (linking.stable_path, linking.where):
+                backend = self.backend('a', 'b')
+                backend.link('b', NAME)
+                backend.parked.add(NAME)
+                self.volume.provider_location = self.volume.saved = saved
+                use(backend, self.volume)
+                self.assertEqual(set(), backend.parked)
+                self.assertEqual('b', self.volume.saved)
+
     def test_a_link_that_leads_nowhere(self):
         backend = self.backend('a')
         backend.link('b', NAME)

@@ -37,6 +37,17 @@ class HaveOpenTestCase(testtools.TestCase):
         os.makedirs(os.path.join(self.proc, '2'))
         self.assertFalse(processes.have_open(number))
 
+    def test_holders(self):
+        self.process(7, '/etc/passwd')
+        self.process(8, '/dev/null', '/etc/passwd')
+        self.process(9, '/dev/null')
+        for pid, text in ((7, 'Name:\tx\nNSpid:\t7\t3\n'), (8, 'Name:\n')):
+            with open(f'{self.proc}/{pid}/status', 'w') as stream:
+                stream.write(text)
+        self.assertEqual([3, 8], sorted(processes.holders('/etc/passwd')))
+        self.assertEqual([], processes.holders('/etc/hosts'))
+        self.assertRaises(FileNotFoundError, processes.holders, '/no/such')
+
     def test_a_process_of_which_it_is_not_known(self):
         self.process(7)
         directory = os.path.join(self.proc, '7', 'fd')
