@@ -135,12 +135,16 @@ _contain_is_over() {
 
 # Remove what a run has left: its processes have been killed.
 _contain_remove() {
-    local directory=$1 run=${1##*/} device inode names name path
-    while read -r device inode; do
+    local directory=$1 run=${1##*/} device number inode names name path
+    while read -r device number inode; do
         if find "$directory" -xdev -inum "${inode:-0}" | grep -q .; then
+            # devices over files on it keep its filesystem in use
+            _contain_loops NAME,BACK-MAJ:MIN |
+                awk -v number="$number" '$2 == number { print $1 }' |
+                xargs --no-run-if-empty losetup --detach
             losetup --detach "$device"
         fi
-    done < <(losetup --noheadings --list --output NAME,BACK-INO 2> /dev/null)
+    done < <(_contain_loops NAME,MAJ:MIN,BACK-INO)
     # of the run itself, and of the guests of its clouds
     names=$(find "$directory" -maxdepth 4 -name cloud.json \
         -exec sed -n 's/.*"token": "\(mc[0-9]*\)".*/\1/p' {} + 2> /dev/null)
@@ -150,6 +154,11 @@ _contain_remove() {
         done < <(find /sys/fs/cgroup -depth -type d -path "*$name-*")
     done
     rm -rf --one-file-system "$directory"
+}
+
+# Print columns of the loop devices.
+_contain_loops() {
+    losetup --noheadings --list --output "$1" 2> /dev/null
 }
 
 # Remove what runs have left that were killed themselves.

@@ -116,18 +116,21 @@ class ContainTest(testtools.TestCase):
                 'trap "" TERM INT HUP; truncate --size 8M /tmp/disk; '
                 'losetup --find --show /tmp/disk; mkfs.ext4 -q /tmp/disk; '
                 'mkdir /tmp/mounted; mount /tmp/disk /tmp/mounted; '
+                'truncate --size 1M /tmp/mounted/vdisk; '
+                'losetup --find --show /tmp/mounted/vdisk; '
                 'for place in /sys/fs/cgroup/*/cgroup.procs; do '
                 'mkdir ${place%/*}/$DISKPLACER_RUN-1; done; '
                 'echo $DISKPLACER_RUN; wait'
             )
-            device = shell.stdout.readline().strip()
+            devices = [shell.stdout.readline().strip() for _ in range(2)]
             run = shell.stdout.readline().strip()
             self.end(shell, number)
             self.assertFalse((PLACE / run).exists())
             self.assertEqual([], glob.glob(f'/sys/fs/cgroup/**/{run}-*'))
-            backing = f'/sys/block/{os.path.basename(device)}/loop'
-            # the kernel may take a moment
-            self.gone(lambda backing=backing: os.path.exists(backing))
+            for device in devices:
+                backing = f'/sys/block/{os.path.basename(device)}/loop'
+                # the kernel may take a moment
+                self.gone(lambda backing=backing: os.path.exists(backing))
 
     @loops.needs_root
     def test_mounts_of_others(self):
