@@ -210,12 +210,12 @@ def link(uuid: str, name: str, to_device: bool | None, *, root: str) -> None:
             _detach_device(uuid, name, root=root)
 
 
-def park_link(name: str, *, root: str) -> bool:
+def park(name: str, *, root: str) -> bool:
     """Park a link as :func:`links.park`."""
     return links.park(root, name)
 
 
-def unpark_link(name: str, *, root: str) -> None:
+def unpark(name: str, *, root: str) -> None:
     """Replace a parked link as :func:`links.unpark`."""
     links.unpark(root, name)
 
@@ -356,8 +356,8 @@ OPERATIONS: dict[str, Operation] = {
     'linked_disk': linked_disk,
     'is_parked': is_parked,
     'is_to_device': is_to_device,
-    'park_link': park_link,
-    'unpark_link': unpark_link,
+    'park': park,
+    'unpark': unpark,
     'recorded_move': recorded_move,
     'remote_device': remote_device,
     'remotes': remotes,

@@ -233,12 +233,12 @@ class Backend(abc.ABC):
 
         :returns: whether it does, see :func:`links.park`.
         """
-        return bool(self._run('park_link', name))
+        return bool(self._run('park', name))
 
     def unpark_link(self, name: str) -> None:
         """Have the link to a vdisk lead there for every process."""
         if self.is_parked(name):
-            self._run('unpark_link', name)
+            self._run('unpark', name)
 
     def is_parked(self, name: str) -> bool:
         """Return whether the link to a vdisk leads there for QEMU alone.

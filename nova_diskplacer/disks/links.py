@@ -177,6 +177,8 @@ def park(disk_root: str, name: str) -> bool:
             found = processes.holders(target)
         except OSError:
             continue
+        if not found:
+            break
         if len(found) == 1:
             _make(place, _PARKED % found[0] + target)
             return True

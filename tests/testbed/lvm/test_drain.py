@@ -133,6 +133,8 @@ class DrainTestCase(base.LVMTestCase):
             decide=lambda moved: self.backend.link(
                 self.target if moved else self.source, NAME
             ),
+            park=lambda: self.backend.park_link(NAME),
+            unpark=lambda: self.backend.unpark_link(NAME),
             save=lambda: None,
             check=lambda: None,
             forget=lambda: None,

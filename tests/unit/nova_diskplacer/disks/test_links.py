@@ -146,7 +146,7 @@ class LinksTestCase(testtools.TestCase):
                 mock.patch.object(links.time, 'sleep'),
             ):
                 # such as udev, for a moment
-                holders.side_effect = [[], [6, 7], [7]]
+                holders.side_effect = [[6, 7], OSError, [7]]
                 self.assertTrue(links.park(self.root, NAME))
             holders.assert_called_with(target)
             self.assertEqual(
