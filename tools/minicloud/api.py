@@ -13,6 +13,7 @@
 
 """The OpenStack APIs, as little of each as the cloud's users need."""
 
+import itertools
 import json
 import typing
 import uuid
@@ -41,6 +42,8 @@ VERSIONS = {
     'placement': 'placement 1.39',
 }
 SERVER_TIMEOUT = 600
+# times to look at a server in ERROR for the reason
+_FAULT_LOOKS = 10
 
 
 def with_volumes(image: str, count: int, size_gb: int) -> Json:
@@ -153,9 +156,14 @@ class Api:
         :raises ApiError: it went to ERROR instead; says why.
         """
 
+        looks = itertools.count()
+
         def ready() -> Json:
             found = self.server(server)
             if found['status'] == 'ERROR' != status:
+                # Nova saves it after the status
+                if not found.get('fault') and next(looks) < _FAULT_LOOKS:
+                    return None
                 raise ApiError(0, json.dumps(found.get('fault')))
             busy = found['OS-EXT-STS:task_state']
             return found if found['status'] == status and not busy else None
