@@ -92,6 +92,7 @@ class DrainTestCase(base.LVMTestCase):
     def place(self, uuid):
         return types.SimpleNamespace(
             path=naming.device_path(uuid, NAME),
+            activate=functools.partial(self.backend.attach_device, uuid, NAME),
             condemn=functools.partial(self.backend.condemn, uuid, NAME),
             delete=functools.partial(volumes.delete, uuid, NAME),
             in_use=functools.partial(self.in_use, uuid),
