@@ -206,6 +206,7 @@ class CandidatesTestCase(base.CloudTestCase):
         # a disk may change which hosts Placement names
         for host in self.computes:
             provider = self._get_provider_uuid_by_host(host)
+            before = self._get_provider_traits(provider)
             disk = base.Disk()
             self.hosts[host] = base.Host(
                 self.placement, host, provider, [disk]
@@ -221,6 +222,7 @@ class CandidatesTestCase(base.CloudTestCase):
             self.placement.delete(
                 f'/resource_providers/{disk.uuid}', version=base.VERSION
             )
+            self._set_provider_traits(provider, before)
         else:
             self.fail('Placement names each host that has a disk')
 
