@@ -229,19 +229,19 @@ class Backend(abc.ABC):
         return []
 
     def park_link(self, name: str) -> bool:
-        """Have the link to a vdisk lead there for its QEMU alone.
+        """Make the link to a vdisk resolve in its QEMU process only.
 
         :returns: whether it does, see :func:`links.park`.
         """
         return bool(self._run('park', name))
 
     def unpark_link(self, name: str) -> None:
-        """Have the link to a vdisk lead there for every process."""
+        """Make the link to a vdisk resolve in every process."""
         if self.is_parked(name):
             self._run('unpark', name)
 
     def is_parked(self, name: str) -> bool:
-        """Return whether the link to a vdisk leads there for QEMU alone.
+        """Return whether the link to a vdisk is parked.
 
         :raises DiskError: the link cannot be read.
         """

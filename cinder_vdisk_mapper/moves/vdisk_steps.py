@@ -158,11 +158,11 @@ class VDiskSteps(abc.ABC):
 
     @abc.abstractmethod
     def park(self) -> None:
-        """Have the link lead to the target for the server's QEMU alone."""
+        """Make the link resolve in the QEMU process of the server only."""
 
     @abc.abstractmethod
     def unpark(self) -> None:
-        """Have the link lead there for every process; repeatable."""
+        """Make the link resolve in every process; repeatable."""
 
     @abc.abstractmethod
     def save(self) -> None:

@@ -216,7 +216,7 @@ class Destination:
         volume.save()
 
     def _take(self, volume: Volume) -> None:
-        """Have Cinder send its requests for a volume here, once saved."""
+        """Set the host of a volume to this backend; the caller saves it."""
         service = objects.Service.get_by_args(
             cinder_context.get_admin_context(),
             self.backend_host,

@@ -153,9 +153,9 @@ def link(
 
 
 def park(disk_root: str, name: str) -> bool:
-    """Have the link of a vdisk lead to it for the process that has it open.
+    """Make the link of a vdisk resolve only in the process that has it open.
 
-    For every other process the link leads nowhere. When QEMU leaves one copy
+    In every other process the link leads nowhere. When QEMU leaves one copy
     of a vdisk for the other one, QEMU opens the path of the first again, and
     then libvirt takes that path's device from QEMU. The path of a server is
     the link, which leads to the second copy by then, and QEMU needs that one.
@@ -174,26 +174,26 @@ def park(disk_root: str, name: str) -> bool:
         if look:
             time.sleep(_LOOK_PAUSE)
         try:
-            found = processes.holders(target)
+            holders = processes.holders(target)
         except OSError:
             continue
-        if not found:
+        if not holders:
             break
-        if len(found) == 1:
-            _make(place, _PARKED % found[0] + target)
+        if len(holders) == 1:
+            _make(place, _PARKED % holders[0] + target)
             return True
     return False
 
 
 def unpark(disk_root: str, name: str) -> None:
-    """Have the link of a vdisk lead to it for every process; repeatable.
+    """Make the link of a vdisk resolve in every process; repeatable.
 
     :raises DiskError: the link cannot be read or made.
     """
-    if is_parked(disk_root, name):
-        place = path(disk_root, name)
-        if target := _target(place):
-            _make(place, target)
+    place = path(disk_root, name)
+    target = _read(place)
+    if _IS_PARKED.match(target):
+        _make(place, _IS_PARKED.sub('', target))
 
 
 def is_parked(disk_root: str, name: str) -> bool:
@@ -201,10 +201,7 @@ def is_parked(disk_root: str, name: str) -> bool:
 
     :raises DiskError: the link cannot be read.
     """
-    place = path(disk_root, name)
-    with host_files.disk_errors(place), contextlib.suppress(FileNotFoundError):
-        return _IS_PARKED.match(os.readlink(place)) is not None
-    return False
+    return _IS_PARKED.match(_read(path(disk_root, name))) is not None
 
 
 def link_remote(disk_root: str, name: str) -> None:
@@ -343,9 +340,17 @@ def _target(place: str) -> str | None:
     :returns: None if there is no link.
     :raises DiskError: it cannot be read.
     """
+    return _IS_PARKED.sub('', _read(place)) or None
+
+
+def _read(place: str) -> str:
+    """Return the text of a link, '' if there is none.
+
+    :raises DiskError: it cannot be read.
+    """
     with host_files.disk_errors(place), contextlib.suppress(FileNotFoundError):
-        return _IS_PARKED.sub('', os.readlink(place))
-    return None
+        return os.readlink(place)
+    return ''
 
 
 def _disk_of(disk_root: str, name: str, target: str) -> str | None:
