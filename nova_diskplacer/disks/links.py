@@ -217,10 +217,7 @@ def remote_device(disk_root: str, name: str) -> str | None:
 
     :raises DiskError: the link to it cannot be read.
     """
-    place = _remote_path(disk_root, name)
-    with host_files.disk_errors(place), contextlib.suppress(FileNotFoundError):
-        return os.readlink(place)
-    return None
+    return _read(_remote_path(disk_root, name)) or None
 
 
 def remote_since(disk_root: str, name: str) -> float:
