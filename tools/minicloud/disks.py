@@ -26,8 +26,15 @@ from tools.minicloud.state import State
 
 GIB = 2**30
 
-#: settings of a loop device's queue
-DEFAULTS = {'scheduler': 'none', 'nomerges': '0', 'rq_affinity': '1'}
+#: settings of a loop device's queue, in the order of writing: -1 is the
+#: kernel's default, and a new max_sectors_kb resets read_ahead_kb
+DEFAULTS = {
+    'scheduler': 'none',
+    'wbt_lat_usec': '-1',
+    'max_sectors_kb': '1280',
+    'nomerges': '0',
+    'rq_affinity': '1',
+}
 
 
 def share_mounts(state: State) -> None:
@@ -51,9 +58,11 @@ def reset_queue(device: str) -> None:
     The agent leaves the settings of a profile, and the kernel keeps them.
     """
     queue = pathlib.Path('/sys/block', pathlib.Path(device).name, 'queue')
-    # the scheduler resets nr_requests and wbt_lat_usec
+    # the scheduler resets nr_requests
     for name, value in DEFAULTS.items():
-        (queue / name).write_text(value)
+        # not every kernel throttles writeback
+        if (queue / name).exists():
+            (queue / name).write_text(value)
 
 
 def make(
