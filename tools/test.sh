@@ -30,9 +30,9 @@
 # e2e and testbed take root: others leave them out. They go on beside the
 # other stages and print when they have ended: they wait a lot. testbed has
 # priority, as some of it looks at how much of a disk's throughput servers get.
-# What tests log is printed where one of them fails. The last lines name what
-# failed and say how many checks and tests passed and failed; the exit status
-# is 0 only if none failed.
+# What tests log is printed where one of them fails. The last lines show the
+# ends of the texts of failed tests, name what failed and say how many checks
+# and tests passed and failed; the exit status is 0 only if none failed.
 #
 # A run that is ended (HUP, INT, TERM) kills its stages and removes what they
 # have made, see lib/contain.sh.
@@ -57,8 +57,12 @@ OLDEST_STAGES='unit/cinder_vdisk_mapper unit/nova_diskplacer/api
 IN_TESTBED='tests\.e2e\.test_testbed'
 # stages that go on beside the others, by their nice value
 declare -A BESIDE=([e2e]=0 [testbed]=-10)
+# failed tests whose last lines are shown at the end, and how many lines
+SHOWN=8
+SHOWN_LINES=25
 passed=0
 failed=0
+shown=0
 declare -A beside=()
 
 # Run a command as one check.
@@ -85,6 +89,28 @@ count() {
         "$log"
 }
 
+# Keep the last lines of each failed test's text for the end, without its log.
+keep_texts() {
+    awk -v most=$((SHOWN - shown)) -v lines=$SHOWN_LINES '
+        function say(    i) {
+            for (i = n > lines ? n - lines : 0; i < n; i++)
+                print substr(text[i % lines], 1, 300)
+            n = inside = 0
+        }
+        /^[{][0-9]+} / || (/^=+$/ && length($0) < 60) { say() }
+        /^[{][0-9]+} .* \.\.\. FAILED$/ && most-- > 0 {
+            sub(/^[{][0-9]+} /, "")
+            print "\n" $0
+            inside = 1
+            next
+        }
+        /^Captured / { logged = /^Captured pythonlogging:/; next }
+        /^~+$/ { next }
+        inside && NF && !logged { text[n++ % lines] = $0 }
+        END { say() }' "$1" >> "$texts"
+    shown=$((shown + $(grep -c '^{[0-9]*} .* \.\.\. FAILED$' "$1")))
+}
+
 # Run the tests of the packages below a directory with so many workers.
 run_tests() {
     local status good bad name path=$1 workers=$2
@@ -103,6 +129,7 @@ run_tests() {
     fi
     if [ $bad -ne 0 ]; then
         tail -n 500 "$errors"
+        keep_texts "$log"
     fi
     passed=$((passed + good))
     failed=$((failed + bad))
@@ -195,6 +222,7 @@ add_up() {
         END { print good + 0, (good == "") ? 1 : bad }' "$printed")
     passed=$((passed + good))
     failed=$((failed + bad))
+    keep_texts "$printed"
     grep '^FAILED: ' "$printed" | sort -u >> "$failures"
 }
 
@@ -252,7 +280,8 @@ main() {
     log=$directory/log
     errors=$directory/errors
     failures=$directory/failures
-    touch "$failures"
+    texts=$directory/texts
+    touch "$failures" "$texts"
     times=$(printf '\n%-24s %4d s' environment "${DISKPLACER_PREPARED:-0}")
     unset DISKPLACER_PREPARED
     if [[ $stages == *$'\n'* ]]; then
@@ -284,7 +313,7 @@ main() {
             "$stage" $((SECONDS - begun)))
     done
     echo "${times#$'\n'}"
-    cat "$failures"
+    cat "$texts" "$failures"
     echo "$passed passed, $failed failed"
     [ $passed -gt 0 ] && [ $failed -eq 0 ]
 }

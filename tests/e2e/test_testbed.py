@@ -15,6 +15,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,10 @@ TIMEOUT = 3600
 # How often throughput is measured, until that is right: not while this machine
 # has stalled.
 MEASURINGS = 10
+# What unittest says about a test that failed in the guest.
+_FAILURE = re.compile(
+    r'^={70}\n((?:ERROR|FAIL): .*?)(?=^={70}\n|^-{70}\nRan )', re.M | re.S
+)
 
 
 def environment():
@@ -52,7 +57,11 @@ def _test(names):
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self.assertEqual(0, done.returncode, done.stdout)
+        # last, because readers of CI see the end of a failed test's text
+        failures = _FAILURE.findall(done.stdout)
+        self.assertEqual(
+            0, done.returncode, '\n'.join([done.stdout, *failures])
+        )
         for name in names:
             self.assertRegex(
                 done.stdout,

@@ -233,8 +233,10 @@ class TestScriptTest(testscenarios.WithScenarios, testtools.TestCase):
         self.assertEqual(3 * failed, len(named))
 
 
-class StagesTest(testtools.TestCase):
-    """What the arguments of tools/test.sh run."""
+class StestrTestCase(testtools.TestCase):
+    """Runs tools/test.sh with a stand-in for stestr."""
+
+    stestr = 'echo "stestr $*"; echo " - Passed: 1"'
 
     def setUp(self):
         super().setUp()
@@ -242,7 +244,7 @@ class StagesTest(testtools.TestCase):
         bin_ = self.venv / 'bin'
         bin_.mkdir()
         for command, script in (
-            ('stestr', 'echo "stestr $*"; echo " - Passed: 1"'),
+            ('stestr', self.stestr),
             ('dpkg-query', 'echo installed'),
         ):
             (bin_ / command).write_text(f'#!/bin/bash\n{script}\n')
@@ -256,6 +258,10 @@ class StagesTest(testtools.TestCase):
             capture_output=True,
             text=True,
         )
+
+
+class StagesTest(StestrTestCase):
+    """What the arguments of tools/test.sh run."""
 
     def test_parts(self):
         for stage, test_path, tests in (
@@ -283,6 +289,39 @@ class StagesTest(testtools.TestCase):
         done = self.run_script('unit', 'units')
         self.assertEqual(2, done.returncode)
         self.assertIn('units is not one of: all pep8', done.stderr)
+
+
+class FailedTextTest(StestrTestCase):
+    """The last lines that failed tests say, after the times of the stages."""
+
+    # five tests fail in each run of stestr
+    stestr = """
+for test in 1 2 3 4 5; do
+    echo "{0} tests.$PPID.test_$test [0.1s] ... FAILED"
+    printf '%s\\n' '' 'Captured traceback:' '~~~~~~~~~~~~~~~~~~~'
+    printf '    %s\\n\\n' "$test says "{01..30}
+    printf '%s\\n' '' 'Captured pythonlogging:' '~~~~~~~~~~~~~~~' logged
+    printf '%70s\\n' '' | tr ' ' =
+    echo '{0} tests.other [0.1s] ... ok'
+done
+printf '%s\\n' '======' Totals '======' ' - Failed: 5'
+"""
+
+    def test_of_stages_and_of_those_beside(self):
+        done = self.run_script('packaging', 'e2e')
+        end = done.stdout[done.stdout.index('\nenvironment ') :]
+        texts = end[end.rindex(' s  ') :].split('\n\n')
+        self.assertIn('0 passed, 10 failed', texts[-1])
+        names = [
+            re.findall(r'^tests\.\d+\.(\w+) .* FAILED$', text, re.M)
+            for text in texts[1:]
+        ]
+        first = [f'test_{test}' for test in range(1, 6)]
+        self.assertEqual([[name] for name in first + first[:3]], names)
+        for text, (name,) in zip(texts[1:], names, strict=True):
+            said = [f'    {name[-1]} says {line:02}' for line in range(6, 31)]
+            self.assertEqual(said, text.splitlines()[1:26])
+            self.assertNotIn('logged', text)
 
 
 class HelpTest(testtools.TestCase):
