@@ -371,7 +371,7 @@ class Settler:
                 or now - last.time > _WRITE_PAUSE
             ):
                 state = settling.Settling(now, vdisks)
-                settling.write(root, state)
+                settling.FILE.write(root, state)
                 self._written[root] = state
 
     def _roots(self) -> set[str]:

@@ -19,14 +19,9 @@ vdisks of other hosts tell what there is to settle where it does not run.
 """
 
 import dataclasses
-import functools
-import os
 
 from nova_diskplacer.disks import links
-from nova_diskplacer.host import json_fields
 from nova_diskplacer.host import state_file
-
-FILE = 'settling.json'
 
 #: What is done with a vdisk: its data is copied, or is not now; the host that
 #: has it does not answer; or an attempt has failed and is repeated.
@@ -95,26 +90,10 @@ class Settling:
     vdisks: tuple[VDisk, ...] = ()
 
 
-def read(disk_root: str) -> Settling | None:
-    """Return the state, None without a file that can be used."""
-    parse = functools.partial(json_fields.typed, Settling)
-    settling: Settling | None = state_file.read_usable(
-        os.path.join(disk_root, FILE), parse, 'the state of settling'
-    )
-    return settling
-
-
-def write(disk_root: str, settling: Settling) -> None:
-    """Write the state.
-
-    :raises DiskError: the disk root cannot be written to.
-    """
-    state_file.write(
-        os.path.join(disk_root, FILE),
-        dataclasses.asdict(settling),
-        durable=False,
-        mode=0o644,
-    )
+#: the state, in the disk root
+FILE = state_file.FieldsFile(
+    'settling.json', Settling, 'the state of settling', mode=0o644
+)
 
 
 def of_host(disk_root: str, now: float) -> tuple[VDisk, ...]:
@@ -123,7 +102,7 @@ def of_host(disk_root: str, now: float) -> tuple[VDisk, ...]:
     :param now: seconds since the epoch.
     :raises DiskError: the links cannot be read.
     """
-    settling = read(disk_root)
+    settling = FILE.read(disk_root)
     if settling and now - settling.time < _SILENT:
         return settling.vdisks
     last_seen = (

@@ -18,15 +18,19 @@ lock. Writers that change what they have read hold the lock of its directory.
 
 import collections.abc
 import contextlib
+import dataclasses
 import fcntl
+import functools
 import json
 import logging
 import os
 from typing import Any
+from typing import Generic
 from typing import TypeVar
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import files
+from nova_diskplacer.host import json_fields
 from nova_diskplacer.host import log_once
 
 LOG = logging.getLogger(__name__)
@@ -107,6 +111,46 @@ def write(
     with files.disk_errors(path):
         files.replace(
             path, json.dumps(content) + '\n', durable=durable, mode=mode
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class FieldsFile(Generic[_Content]):
+    """A file that one process writes again and again, and others read.
+
+    It has the fields of a dataclass, and may be lost in a crash.
+
+    :param kind: the dataclass.
+    :param content: what the file should contain, for the log.
+    :param mode: permissions of the file.
+    """
+
+    name: str
+    kind: type[_Content]
+    content: str
+    mode: int
+
+    def path(self, directory: str) -> str:
+        """Return the path of the file in a directory."""
+        return os.path.join(directory, self.name)
+
+    def read(self, directory: str) -> _Content | None:
+        """Return the fields, None without a file that can be used."""
+        parse: Parse[_Content] = functools.partial(
+            json_fields.typed, self.kind
+        )
+        return read_usable(self.path(directory), parse, self.content)
+
+    def write(self, directory: str, fields: _Content) -> None:
+        """Replace the fields.
+
+        :raises DiskError: the directory cannot be written to.
+        """
+        write(
+            self.path(directory),
+            dataclasses.asdict(fields),  # type: ignore[call-overload]
+            durable=False,
+            mode=self.mode,
         )
 
 

@@ -100,7 +100,7 @@ class WidthDecider:
             self.status = elastic_status.ElasticStatus((), None, self._moves)
             return
         overrides = operator_overrides.read(self._disk_root)
-        progress = progress_.read(self._disk_root)
+        progress = progress_.FILE.read(self._disk_root)
         host = self._host(sample)
         self._follow(host, overrides, progress, now)
         decision = policy.decide(

@@ -70,7 +70,7 @@ class Executor:
         self._wanted_step = wanted_step
         self._stopped = stopped
         self._show = show
-        self._last = progress_.read(disk_root)
+        self._last = progress_.FILE.read(disk_root)
         self._written = -_IDLE_PAUSE
         self._log = retry_logger.RetryLogger(
             'No legs are moved', 'Legs are moved again'
@@ -202,7 +202,7 @@ class Executor:
             contextlib.suppress(BlockingIOError),
             files.lock('elastic-step', wait=False),
         ):
-            last = progress_.read(self._disk_root)
+            last = progress_.FILE.read(self._disk_root)
             if last is None or not last.has_ended:
                 if last and last.state == progress_.MOVING:
                     # its process was killed
@@ -213,4 +213,4 @@ class Executor:
     def _write(self, progress: progress_.Progress) -> None:
         self._last = progress
         self._written = time.monotonic()
-        progress_.write(self._disk_root, progress)
+        progress_.FILE.write(self._disk_root, progress)

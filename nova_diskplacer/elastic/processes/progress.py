@@ -16,16 +16,11 @@ They are two processes that must not wait for each other.
 """
 
 import dataclasses
-import functools
-import os
 import time
 from typing import Any
 
-from nova_diskplacer.host import json_fields
 from nova_diskplacer.host import state_file
 from nova_diskplacer.monitor import elastic_status
-
-FILE = 'elastic-executor.json'
 
 IDLE, MOVING, DONE, FAILED = 'idle', 'moving', 'done', 'failed'
 
@@ -70,26 +65,10 @@ class Progress:
         return dataclasses.replace(self, time=time.time(), **fields)
 
 
-def read(disk_root: str) -> Progress | None:
-    """Return the state, None without a file that can be used."""
-    parse = functools.partial(json_fields.typed, Progress)
-    progress: Progress | None = state_file.read_usable(
-        os.path.join(disk_root, FILE), parse, 'the state of the executor'
-    )
-    return progress
-
-
-def write(disk_root: str, progress: Progress) -> None:
-    """Write the state.
-
-    :raises DiskError: the disk root cannot be written to.
-    """
-    state_file.write(
-        os.path.join(disk_root, FILE),
-        dataclasses.asdict(progress),
-        durable=False,
-        mode=0o600,
-    )
+#: the state, in the disk root
+FILE = state_file.FieldsFile(
+    'elastic-executor.json', Progress, 'the state of the executor', mode=0o600
+)
 
 
 def describe(progress: Progress | None, now: float) -> str:

@@ -84,10 +84,10 @@ class HostStatusTest(base.AgentTestCase):
             settling.AWAY,
             1.0,
         )
-        settling.write(root, settling.Settling(time.time(), (vdisk,)))
+        settling.FILE.write(root, settling.Settling(time.time(), (vdisk,)))
         self.assertEqual((vdisk,), self.agent.current_status().settling)
         # nobody settles, and a link tells of a vdisk
-        settling.write(root, settling.Settling(1.0, ()))
+        settling.FILE.write(root, settling.Settling(1.0, ()))
         os.mkdir(os.path.join(root, 'remote'))
         os.symlink('/dev/x', os.path.join(root, 'remote', 'volume-w'))
         (other,) = self.agent.current_status().settling

@@ -377,7 +377,7 @@ class SettlerTestCase(SettlingTestCase):
             service.look(pool)
 
     def state(self):
-        return settling.read(self.there.root).vdisks
+        return settling.FILE.read(self.there.root).vdisks
 
     def test_all_that_is_due(self):
         service = self.settler()

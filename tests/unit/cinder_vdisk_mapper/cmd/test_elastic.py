@@ -118,7 +118,7 @@ class MoveTest(CommandTestCase):
         self.assertEqual([('volume', 'acbb')], self.mover.moved)
         self.assertIn('volume: 1.0 of 2.0 GiB', output)
         self.assertIn('Volume volume is on 3 disks.', output)
-        self.assertEqual('done', progress.read(self.root).state)
+        self.assertEqual('done', progress.FILE.read(self.root).state)
         self.assertEqual(20, self.mover.percent)
 
     def test_narrow(self):
@@ -146,7 +146,7 @@ class MoveTest(CommandTestCase):
             'volume volume was not moved: it has snapshots',
             'move', 'volume', '--narrow',
         )  # fmt: skip
-        self.assertEqual('failed', progress.read(self.root).state)
+        self.assertEqual('failed', progress.FILE.read(self.root).state)
 
     def test_interrupted(self):
         self.mover.signal = signal.SIGINT
@@ -175,7 +175,7 @@ class RunTest(CommandTestCase):
         ((volume, _),) = self.mover.moved
         self.assertEqual(example.VOLUME, volume)
         self.assertEqual(1, self.mover.recovered)
-        self.assertEqual('idle', progress.read(self.root).state)
+        self.assertEqual('idle', progress.FILE.read(self.root).state)
 
     def test_an_agent_whose_status_has_another_version(self):
         """A step does not depend on what else the agent tells."""

@@ -34,6 +34,7 @@ from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 from nova_diskplacer.disks import remote
 from nova_diskplacer.disks import settling
+from nova_diskplacer.host import state_file
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
 
@@ -125,7 +126,7 @@ class SettlerTestCase(testtools.TestCase):
         return [volume for volume, *_ in self.settled]
 
     def states(self):
-        vdisks = settling.read(self.backend.disk_root).vdisks
+        vdisks = settling.FILE.read(self.backend.disk_root).vdisks
         return {vdisk.volume: vdisk for vdisk in vdisks}
 
     def test_what_is_due(self):
@@ -271,9 +272,9 @@ class SettlerTestCase(testtools.TestCase):
         self.backend.disks = None
         self.useFixture(
             fixtures.MockPatchObject(
-                settling,
+                state_file.FieldsFile,
                 'write',
-                lambda root, state: written.append(state.time),
+                lambda _, root, state: written.append(state.time),
             )
         )
         for _ in range(31):
@@ -320,7 +321,7 @@ class CommandTestCase(testtools.TestCase):
     def test_status(self):
         root = self.useFixture(fixtures.TempDir()).path
         self.assertIn('is on this host', settle._report([root]))
-        settling.write(
+        settling.FILE.write(
             root,
             settling.Settling(
                 settle.time.time(),

@@ -36,15 +36,15 @@ def vdisk(**fields):
 class SettlingTestCase(testtools.TestCase):
     def test_file(self):
         root = self.useFixture(fixtures.TempDir()).path
-        self.assertIsNone(settling.read(root))
+        self.assertIsNone(settling.FILE.read(root))
         state = settling.Settling(1.0, (vdisk(), vdisk(volume='2')))
-        settling.write(root, state)
-        self.assertEqual(state, settling.read(root))
-        place = os.path.join(root, settling.FILE)
+        settling.FILE.write(root, state)
+        self.assertEqual(state, settling.FILE.read(root))
+        place = settling.FILE.path(root)
         self.assertEqual(0o644, os.stat(place).st_mode & 0o777)
         with open(place, 'w') as stream:
             stream.write('{"time": 1, "vdisks": [{}]}')
-        self.assertIsNone(settling.read(root))
+        self.assertIsNone(settling.FILE.read(root))
 
     def test_nothing_settles(self):
         """The links tell what there is, and since when."""
@@ -56,7 +56,7 @@ class SettlingTestCase(testtools.TestCase):
             os.symlink('/dev/x', link)
             os.utime(link, (800, 800), follow_symlinks=False)
         state = settling.Settling(900.0, (vdisk(done=3, total=10),))
-        settling.write(root, state)
+        settling.FILE.write(root, state)
         self.assertEqual(state.vdisks, settling.of_host(root, 1000.0))
         one, two = settling.of_host(root, 2000.0)
         self.assertEqual((3, 'host1'), (one.done, one.source))

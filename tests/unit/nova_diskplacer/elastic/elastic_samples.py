@@ -181,7 +181,7 @@ class World:
                 'asked': step.asked,
             }
         )
-        progress.write(
+        progress.FILE.write(
             self.root,
             progress.Progress(
                 **{'state': state, 'time': time.time(), **about, **fields}

@@ -204,7 +204,7 @@ class FollowTest(ElasticTestCase):
             self.world.ticks(5, lambda state: state.vdisks)
 
     def test_progress_is_read_of_this_step_only(self):
-        self.assertIsNone(progress.read(self.world.root))
+        self.assertIsNone(progress.FILE.read(self.world.root))
         step = self.wanted()
         self.world.executor_says(
             'failed', step, asked=step.asked - 1, reason='old'

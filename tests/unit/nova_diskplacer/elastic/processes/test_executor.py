@@ -75,7 +75,7 @@ class ExecutorTest(testtools.TestCase):
         )
 
     def written(self):
-        found = progress.read(self.root)
+        found = progress.FILE.read(self.root)
         self.assertTrue(abs(time.time() - found.time) < 60)
         return found
 
@@ -130,10 +130,10 @@ class ExecutorTest(testtools.TestCase):
         self.wanted = None
         self.executor.run_once()
         self.assertEqual('idle', self.written().state)
-        os.unlink(os.path.join(self.root, progress.FILE))
+        os.unlink(progress.FILE.path(self.root))
         # not written all the time
         self.executor.run_once()
-        self.assertIsNone(progress.read(self.root))
+        self.assertIsNone(progress.FILE.read(self.root))
 
     def test_stopped_in_a_step(self):
         """It is taken when the executor runs again."""
@@ -187,7 +187,7 @@ class ExecutorTest(testtools.TestCase):
             self.wanted = None
             self.executor.run_once()
         self.assertEqual([], self.mover.moved)
-        self.assertIsNone(progress.read(self.root))
+        self.assertIsNone(progress.FILE.read(self.root))
 
     def test_run(self):
         """A step that cannot be cleaned up does not stop all others."""
@@ -250,15 +250,15 @@ class DescribeTest(testtools.TestCase):
     def test_unreadable(self):
         log = self.useFixture(fixtures.FakeLogger())
         root = self.useFixture(fixtures.TempDir()).path
-        with open(os.path.join(root, progress.FILE), 'w') as stream:
+        with open(progress.FILE.path(root), 'w') as stream:
             stream.write('{"state": 1}')
         # the agent reads it once in an interval
         for _ in range(3):
-            self.assertIsNone(progress.read(root))
-        self.assertEqual(1, log.output.count(progress.FILE))
+            self.assertIsNone(progress.FILE.read(root))
+        self.assertEqual(1, log.output.count(progress.FILE.name))
         self.assertRaises(
             exception.DiskError,
-            progress.write,
+            progress.FILE.write,
             root + '/missing',
             progress.Progress('idle', 0.0),
         )
