@@ -213,9 +213,6 @@ class VDiskMapperDriver(driver.VolumeDriver):
         """Create a volume that takes no space yet."""
         encryption.check_provider(volume)
         self._check_mapping(volume)
-        if volume.provider_location or volume.provider_id:
-            # Cinder copies both to the target of a migration
-            return naming.created() | naming.bound_to(None)
         return naming.created()
 
     @errors.as_driver_error()
@@ -288,7 +285,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
             naming.volume(volume), volume.id, volume.size
         )
         event_log.log_bound(volume, None, location)
-        return naming.created() | naming.bound_to(location)
+        return naming.created(location)
 
     # Snapshots, on the disk of their volume
 
