@@ -34,9 +34,6 @@ from tools.minicloud import process
 from tools.minicloud.cloud import Cloud
 from tools.minicloud.state import Host
 
-# MiB; all of it is migrated.
-RAM = 160
-INIT = pathlib.Path(__file__).with_name('moving-init')
 REAL = 'compute1', 'compute2'
 FAKE = 'compute3', 'compute4'
 HOSTS = tuple(
@@ -67,15 +64,13 @@ class ServerMovesTest(testtools.TestCase):
         cls.addClassCleanup(atexit.unregister, cls.cloud.stop)
         cls.addClassCleanup(cls.cloud.stop)
         cls.cloud.start()
-        kernel, initramfs = guest.build_with_user_data(
-            files={'init': INIT.read_bytes()}
-        )
+        kernel, initramfs = guest.build_moving()
         cls.image = cls.cloud.create_guest_image(
             'verifying', kernel, initramfs, **guest.DRIVE_PROPERTIES
         )
         cls.flavor = cls.cloud.api.create_flavor(
             'moving',
-            ram=RAM,
+            ram=guest.MOVING_RAM,
             vdisks=2,
             vdisk_gb=1,
             mapping='round_robin',

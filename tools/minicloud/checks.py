@@ -17,6 +17,7 @@ Nothing here asks the project's own code, so that it can judge it.
 """
 
 import collections
+import collections.abc
 import json
 import os
 import pathlib
@@ -70,10 +71,17 @@ def by_domain(cloud: Cloud, server: str) -> Disks:
     for disk in xml.etree.ElementTree.fromstring(text).iter('disk'):
         serial, source = disk.find('serial'), disk.find('source')
         if serial is not None and source is not None:
-            found[str(serial.text)] = disk_of(
-                pathlib.Path(source.attrib['file'])
-            )
+            found[str(serial.text)] = disk_of(_file_of(source.attrib))
     return found
+
+
+def _file_of(source: collections.abc.Mapping[str, str]) -> pathlib.Path:
+    """Return the file of a vdisk that is attached as such, or by a loop."""
+    if 'file' in source:
+        return pathlib.Path(source['file'])
+    device = os.path.basename(os.path.realpath(source['dev']))
+    backing = pathlib.Path('/sys/block', device, 'loop/backing_file')
+    return pathlib.Path(backing.read_text().rstrip('\n'))
 
 
 def vendor_data(cloud: Cloud, host: str, server: str) -> str:

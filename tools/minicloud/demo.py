@@ -11,7 +11,7 @@
 #    under the License.
 
 
-"""The demo: boot servers, show where their vdisks are, check it.
+"""The demo: boot servers, show where their vdisks are, move one, check it.
 
 No request names a volume: the flavor gives each server its vdisks.
 """
@@ -28,7 +28,9 @@ import typing
 from tools.minicloud import api
 from tools.minicloud import checks
 from tools.minicloud import ini
+from tools.minicloud import moving
 from tools.minicloud import process
+from tools.minicloud import state as states
 from tools.minicloud import tenant
 from tools.minicloud.api import ApiError
 from tools.minicloud.cloud import FLAVORS
@@ -40,6 +42,15 @@ VDISK_GB = 1
 MAPPINGS = ('round_robin', 'consolidated')
 FLAVOR = f'round-robin-{VDISKS}'
 HEAT = 'heat'
+# Servers can move between all hosts. From the last one, which has no room for
+# other flavors, one with a real guest moves to the first one.
+SOURCE = states.Host(
+    'compute4', 'libvirt', disks=2, disk_gb=3, media=('ssd',), moves=True
+)
+HOSTS = (
+    *(dataclasses.replace(host, moves=True) for host in states.HOSTS),
+    SOURCE,
+)
 # More than the quota of volumes holds.
 TOO_MANY = 40
 
@@ -66,9 +77,12 @@ class Demo:
         self.servers: list[Server] = []
         self.checks: list[dict[str, typing.Any]] = []
         self.tenant: tenant.Tenant
+        self.moving: moving.MovingServer
 
     def run(self) -> None:
         cloud = self.cloud
+        # its guest boots meanwhile
+        self.moving = moving.MovingServer(cloud, SOURCE.name)
         with cloud.step('one server of each mapping on the libvirt host'):
             for mapping in MAPPINGS:
                 self._boot(
@@ -94,6 +108,8 @@ class Demo:
             for server in self.servers[: len(MAPPINGS)]:
                 self._check_vendor_data(server)
             self._check_map()
+        with cloud.step('a server migrates live, with its vdisks'):
+            moving.migrate(self.moving, cloud.libvirt_host, self._check)
 
     def delete(self) -> None:
         """Delete the servers and check that nothing is left of them."""
@@ -104,6 +120,7 @@ class Demo:
                     if server.name != HEAT:
                         path = f'/servers/{server.uuid}'
                         self.cloud.api.delete('compute', path)
+                self.cloud.api.delete_server(self.moving.uuid)
             stack.result()
             for server in self.servers:
                 self.cloud.api.wait_server_gone(server.uuid)
@@ -120,8 +137,11 @@ class Demo:
             ]
             self._check('no vdisk is left on a disk', not any(files))
             claims = [
-                checks.claims(self.cloud, server.uuid)
-                for server in self.servers
+                checks.claims(self.cloud, uuid)
+                for uuid in (
+                    self.moving.uuid,
+                    *(server.uuid for server in self.servers),
+                )
             ]
             self._check('no claim is left in Placement', not any(claims))
 
@@ -368,7 +388,7 @@ def run(
     :param spent: seconds that were spent on packages before.
     """
     begun = time.monotonic()
-    cloud = Cloud(path)
+    cloud = Cloud(path, HOSTS)
     demo = Demo(cloud)
     cloud.seconds['packages and environment'] = spent
     started = False

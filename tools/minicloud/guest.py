@@ -13,7 +13,8 @@
 
 """The guests: Debian's kernel, and an initramfs of busybox and modules.
 
-One says which vdisks it sees; the other has fio, and runs its user data.
+One says which vdisks it sees, one has fio and runs its user data, and one
+verifies what it writes to its vdisks.
 """
 
 import collections.abc
@@ -54,6 +55,9 @@ DRIVE_PROPERTIES = {
 }
 INIT = pathlib.Path(__file__).with_name('guest-init')
 SWEEP_INIT = INIT.with_name('sweep-init')
+MOVING_INIT = INIT.with_name('moving-init')
+#: Memory in MiB of the guest that is to move; all of it is migrated.
+MOVING_RAM = 160
 
 
 def build(cache: pathlib.Path | None = None) -> tuple[bytes, bytes]:
@@ -90,6 +94,16 @@ def build_with_user_data(
         (*MODULES, *DRIVE_MODULES),
         {'init': SWEEP_INIT.read_bytes(), **files},
     )
+
+
+def build_moving(
+    cache: pathlib.Path | None = None,
+) -> tuple[bytes, bytes]:
+    """Return the kernel and the initramfs of the guest that is to move.
+
+    It has two vdisks, and its image needs ``DRIVE_PROPERTIES``.
+    """
+    return build_with_user_data(cache, {'init': MOVING_INIT.read_bytes()})
 
 
 def _build(
