@@ -54,6 +54,7 @@ from nova_diskplacer.disks import bind_failures
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks import move_records
+from nova_diskplacer.disks import parking
 from nova_diskplacer.disks import remote
 from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import vdisks
@@ -211,18 +212,18 @@ def link(uuid: str, name: str, to_device: bool | None, *, root: str) -> None:
 
 
 def park(name: str, *, root: str) -> bool:
-    """Park a link as :func:`links.park`."""
-    return links.park(root, name)
+    """Park a link as :func:`parking.park`."""
+    return parking.park(root, name)
 
 
 def unpark(name: str, *, root: str) -> None:
-    """Replace a parked link as :func:`links.unpark`."""
-    links.unpark(root, name)
+    """Replace a parked link as :func:`parking.unpark`."""
+    parking.unpark(root, name)
 
 
 def is_parked(name: str, *, root: str) -> bool:
-    """Tell whether a link is parked, as :func:`links.is_parked`."""
-    return links.is_parked(root, name)
+    """Tell whether a link is parked, as :func:`parking.is_parked`."""
+    return parking.is_parked(root, name)
 
 
 def link_remote(name: str, *, root: str) -> None:

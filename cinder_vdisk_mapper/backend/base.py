@@ -29,6 +29,7 @@ from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks import move_records
+from nova_diskplacer.disks import parking
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
@@ -231,7 +232,7 @@ class Backend(abc.ABC):
     def park_link(self, name: str) -> bool:
         """Make the link to a vdisk resolve in its QEMU process only.
 
-        :returns: whether it does, see :func:`links.park`.
+        :returns: whether it does, see :func:`parking.park`.
         """
         return bool(self._run('park', name))
 
@@ -245,7 +246,7 @@ class Backend(abc.ABC):
 
         :raises DiskError: the link cannot be read.
         """
-        return self._read(links.is_parked, 'is_parked', name)
+        return self._read(parking.is_parked, 'is_parked', name)
 
     def link_remote(self, name: str) -> None:
         """Make the link to a vdisk lead to that of another host."""

@@ -26,13 +26,12 @@ of the iSCSI session with the host that has the data. That link is made before
 the session, and so tells of each session that there may be.
 
 A link can be *parked* while QEMU leaves the other copy of a vdisk: it leads to
-the same disk, but for QEMU alone. See :func:`park`.
+the same disk, but for QEMU alone. See :mod:`nova_diskplacer.disks.parking`.
 """
 
 import contextlib
 import os
 import re
-import time
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -42,7 +41,6 @@ from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import files as host_files
-from nova_diskplacer.host import processes
 
 #: Directory of the links in the disk root.
 DIRECTORY = 'by-volume'
@@ -53,20 +51,12 @@ REMOTE = 'remote'
 # Directory of the links to remote vdisks in the disk root.
 _REMOTES = 'remote'
 
-# Where udev names the devices of iSCSI sessions.
-_BY_PATH = '/dev/disk/by-path'
-
-# Prefix of links that are not in place yet; no vdisk's name has it.
-_NEW = '.new.'
-
-# Beginning of parked links. It is there in the process of this number alone.
-_PARKED = '/proc/self/task/%d/../../../..'
+#: beginning of parked links; it is there in the process of this number alone
+PARKED = '/proc/self/task/%d/../../../..'
 _IS_PARKED = re.compile(r'/proc/self/task/\d+/\.\./\.\./\.\./\.\.(?=/)')
 
-# Times, and seconds between them, to look for the process that has a vdisk
-# open: udev may have it open for a moment, too.
-_LOOKS = 20
-_LOOK_PAUSE = 0.1
+# Where udev names the devices of iSCSI sessions.
+_BY_PATH = '/dev/disk/by-path'
 
 
 def path(disk_root: str, name: str) -> str:
@@ -77,6 +67,20 @@ def path(disk_root: str, name: str) -> str:
     return os.path.join(disk_root, DIRECTORY, files.check_name(name))
 
 
+def read(disk_root: str, name: str) -> str:
+    """Return the path that the link of a vdisk leads to, parked or not.
+
+    :returns: '' if there is no link.
+    :raises DiskError: it cannot be read.
+    """
+    return unparked(host_files.read_link(path(disk_root, name)))
+
+
+def unparked(target: str) -> str:
+    """Return the text of a link that is not parked."""
+    return _IS_PARKED.sub('', target)
+
+
 def linked_disk(disk_root: str, name: str) -> str | None:
     """Return the UUID of the disk that a vdisk's link leads to.
 
@@ -85,16 +89,15 @@ def linked_disk(disk_root: str, name: str) -> str | None:
     :raises DiskError: the link cannot be read, or does not lead to a vdisk of
         that name in the disk root, so that the disk is not known.
     """
-    place = path(disk_root, name)
-    target = _target(place)
-    if target is None:
+    target = read(disk_root, name)
+    if not target:
         return None
     uuid = _disk_of(disk_root, name, target)
     if uuid is None:
         raise exception.DiskError(
-            f'{place} leads to {target}, which is no vdisk {name} in '
-            f'{disk_root}: find out which copy of it is the volume, and '
-            'remove the link'
+            f'{path(disk_root, name)} leads to {target}, which is no vdisk '
+            f'{name} in {disk_root}: find out which copy of it is the volume, '
+            'and remove the link'
         )
     return uuid
 
@@ -114,7 +117,7 @@ def all_links(disk_root: str) -> dict[str, str | None]:
             return {}
     by_name: dict[str, str | None] = {}
     for name in sorted(names):
-        if not name.startswith(_NEW):
+        if not name.startswith(host_files.NEW_LINK):
             try:
                 by_name[name] = linked_disk(disk_root, name)
             except exception.DiskError:
@@ -129,8 +132,8 @@ def is_to_device(disk_root: str, name: str) -> bool:
 
     :raises DiskError: the link cannot be read.
     """
-    target = _target(path(disk_root, name))
-    if target is None:
+    target = read(disk_root, name)
+    if not target:
         return False
     return (
         devices.disk_of(target, name) is not None
@@ -149,59 +152,7 @@ def link(
     target = vdisk_path(disk_root, uuid, name)
     if to_device:
         target = devices.path(uuid, name)
-    _make(path(disk_root, name), target)
-
-
-def park(disk_root: str, name: str) -> bool:
-    """Make the link of a vdisk resolve only in the process that has it open.
-
-    In every other process the link leads nowhere. When QEMU leaves one copy
-    of a vdisk for the other one, QEMU opens the path of the first again, and
-    then libvirt takes that path's device from QEMU. The path of a server is
-    the link, which leads to the second copy by then, and QEMU needs that one.
-    A parked link is right for QEMU, and libvirt takes nothing. No server can
-    start from the link until :func:`unpark`, whatever dies.
-
-    :returns: whether it is parked; not if it is not one process that has it
-        open, or this is not known.
-    :raises DiskError: the link cannot be made.
-    """
-    place = path(disk_root, name)
-    target = _target(place)
-    if target is None:
-        return False
-    for look in range(_LOOKS):
-        if look:
-            time.sleep(_LOOK_PAUSE)
-        try:
-            holders = processes.holders(target)
-        except OSError:
-            continue
-        if not holders:
-            break
-        if len(holders) == 1:
-            _make(place, _PARKED % holders[0] + target)
-            return True
-    return False
-
-
-def unpark(disk_root: str, name: str) -> None:
-    """Make the link of a vdisk resolve in every process; repeatable.
-
-    :raises DiskError: the link cannot be read or made.
-    """
-    place = path(disk_root, name)
-    target = _read(place)
-    if _IS_PARKED.match(target):
-        _make(place, _IS_PARKED.sub('', target))
-
-
-def is_parked(disk_root: str, name: str) -> bool:
-    """Return whether the link of a vdisk is parked.
-
-    :raises DiskError: the link cannot be read.
-    """
-    return _IS_PARKED.match(_read(path(disk_root, name))) is not None
+    host_files.replace_link(path(disk_root, name), target)
 
 
 def link_remote(disk_root: str, name: str) -> None:
@@ -209,7 +160,9 @@ def link_remote(disk_root: str, name: str) -> None:
 
     :raises DiskError: it cannot be made.
     """
-    _make(path(disk_root, name), _remote_path(disk_root, name))
+    host_files.replace_link(
+        path(disk_root, name), _remote_path(disk_root, name)
+    )
 
 
 def remote_device(disk_root: str, name: str) -> str | None:
@@ -217,7 +170,7 @@ def remote_device(disk_root: str, name: str) -> str | None:
 
     :raises DiskError: the link to it cannot be read.
     """
-    return _read(_remote_path(disk_root, name)) or None
+    return host_files.read_link(_remote_path(disk_root, name)) or None
 
 
 def remote_since(disk_root: str, name: str) -> float:
@@ -272,7 +225,7 @@ def add_remote(
     target = target_of(device)
     if target[1] != iqn or not iqn.endswith(files.check_name(name)):
         raise exception.DiskError(f'{device} is not the vdisk {name}')
-    _make(_remote_path(disk_root, name), device)
+    host_files.replace_link(_remote_path(disk_root, name), device)
 
 
 def remove_remote(disk_root: str, name: str) -> None:
@@ -280,7 +233,7 @@ def remove_remote(disk_root: str, name: str) -> None:
 
     :raises DiskError: it cannot be removed.
     """
-    _remove(_remote_path(disk_root, name))
+    host_files.remove(_remote_path(disk_root, name))
 
 
 def remotes(disk_root: str) -> list[str]:
@@ -294,7 +247,9 @@ def remotes(disk_root: str) -> list[str]:
             names = os.listdir(directory)
         except FileNotFoundError:
             return []
-    return sorted(name for name in names if not name.startswith(_NEW))
+    return sorted(
+        name for name in names if not name.startswith(host_files.NEW_LINK)
+    )
 
 
 def _remote_path(disk_root: str, name: str) -> str:
@@ -306,7 +261,7 @@ def unlink(disk_root: str, name: str) -> None:
 
     :raises DiskError: it cannot be removed.
     """
-    _remove(path(disk_root, name))
+    host_files.remove(path(disk_root, name))
 
 
 def vdisk_path(disk_root: str, uuid: str, name: str) -> str:
@@ -327,27 +282,8 @@ def resolve(vdisk: str) -> str:
     """
     if os.path.basename(os.path.dirname(vdisk)) == DIRECTORY:
         with contextlib.suppress(OSError):
-            return _IS_PARKED.sub('', os.readlink(vdisk))
+            return unparked(os.readlink(vdisk))
     return vdisk
-
-
-def _target(place: str) -> str | None:
-    """Return the path that a link leads to, parked or not.
-
-    :returns: None if there is no link.
-    :raises DiskError: it cannot be read.
-    """
-    return _IS_PARKED.sub('', _read(place)) or None
-
-
-def _read(place: str) -> str:
-    """Return the text of a link, '' if there is none.
-
-    :raises DiskError: it cannot be read.
-    """
-    with host_files.disk_errors(place), contextlib.suppress(FileNotFoundError):
-        return os.readlink(place)
-    return ''
 
 
 def _disk_of(disk_root: str, name: str, target: str) -> str | None:
@@ -375,30 +311,3 @@ def _disk_of(disk_root: str, name: str, target: str) -> str | None:
 
 def _is_same(root: str, disk_root: str) -> bool:
     return os.path.realpath(root) == os.path.realpath(disk_root)
-
-
-def _make(place: str, target: str) -> None:
-    """Make a link in one step, durably."""
-    directory, name = os.path.split(place)
-    new = os.path.join(directory, _NEW + name)
-    with host_files.disk_errors(place):
-        os.makedirs(directory, mode=0o755, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(new)
-        os.symlink(target, new)
-        os.rename(new, place)
-        _sync(directory)
-
-
-def _remove(place: str) -> None:
-    with host_files.disk_errors(place):
-        try:
-            os.unlink(place)
-        except FileNotFoundError:
-            return
-        _sync(os.path.dirname(place))
-
-
-def _sync(directory: str) -> None:
-    with host_files.opened(directory, os.O_DIRECTORY) as descriptor:
-        os.fsync(descriptor)

@@ -102,7 +102,7 @@ def write(disk_root: str, name: str, record: Record) -> None:
         directory = os.path.dirname(place)
         if not os.path.isdir(directory):
             os.makedirs(directory, mode=0o755, exist_ok=True)
-            _sync(disk_root)
+            host_files.sync(disk_root)
         words = (str(word) for word in record if word is not None)
         text = ' '.join(words) + '\n'
         host_files.replace(place, text, durable=True, mode=0o644)
@@ -113,17 +113,8 @@ def remove(disk_root: str, name: str) -> None:
 
     :raises DiskError: it cannot be removed.
     """
-    place = _path(disk_root, name)
-    with host_files.disk_errors(place):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(place)
-            _sync(os.path.dirname(place))
+    host_files.remove(_path(disk_root, name))
 
 
 def _path(disk_root: str, name: str) -> str:
     return os.path.join(disk_root, DIRECTORY, files.check_name(name))
-
-
-def _sync(directory: str) -> None:
-    with host_files.opened(directory, os.O_DIRECTORY) as descriptor:
-        os.fsync(descriptor)

@@ -21,6 +21,9 @@ import typing
 
 from nova_diskplacer import exception
 
+#: prefix of the name of a link that is not in place yet
+NEW_LINK = '.new.'
+
 _lock_directory = '/run/diskplacer'
 
 
@@ -136,8 +139,49 @@ def replace(
         os.unlink(new)
         raise
     if durable:
-        with opened(os.path.dirname(path) or '.', os.O_DIRECTORY) as directory:
-            os.fsync(directory)
+        sync(os.path.dirname(path) or '.')
+
+
+def sync(directory: str) -> None:
+    """Make the entries of a directory durable."""
+    with opened(directory, os.O_DIRECTORY) as descriptor:
+        os.fsync(descriptor)
+
+
+def read_link(path: str) -> str:
+    """Return the text of a symbolic link, '' if there is none.
+
+    :raises DiskError: it cannot be read.
+    """
+    with disk_errors(path), contextlib.suppress(FileNotFoundError):
+        return os.readlink(path)
+    return ''
+
+
+def replace_link(path: str, target: str) -> None:
+    """Make a symbolic link in one step, durably.
+
+    :raises DiskError: it cannot be made.
+    """
+    directory, name = os.path.split(path)
+    new = os.path.join(directory, NEW_LINK + name)
+    with disk_errors(path):
+        os.makedirs(directory, mode=0o755, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+        os.symlink(target, new)
+        os.rename(new, path)
+        sync(directory)
+
+
+def remove(path: str) -> None:
+    """Remove a file, if it is there, durably.
+
+    :raises DiskError: it cannot be removed.
+    """
+    with disk_errors(path), contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+        sync(os.path.dirname(path))
 
 
 def overwrite(path: str, text: str) -> None:

@@ -35,6 +35,7 @@ from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 from nova_diskplacer.disks import links
+from nova_diskplacer.disks import parking
 from nova_diskplacer.disks import remote
 from nova_diskplacer.disks.vdisk import GIB
 from tests.fakes import disks as fake_disks
@@ -76,7 +77,8 @@ class Backend(fakes.Backend):
         if operation == 'link':
             disk, name, _ = arguments
             return links.link(self.disk_root, disk, name)
-        return getattr(links, operation)(self.disk_root, *arguments)
+        module = parking if hasattr(parking, operation) else links
+        return getattr(module, operation)(self.disk_root, *arguments)
 
     def remote_in_use(self, name):
         device = links.remote_device(self.disk_root, name)

@@ -13,8 +13,6 @@
 
 import errno
 import os
-import subprocess
-import sys
 from unittest import mock
 
 import fixtures
@@ -84,89 +82,6 @@ class LinksTestCase(testtools.TestCase):
             self.assertEqual(to_device, links.is_to_device(self.root, NAME))
         links.unlink(self.root, NAME)
         self.assertFalse(links.is_to_device(self.root, NAME))
-
-    def hold(self, path, count=1):
-        """Have processes open a file; they open another when told to."""
-        code = (
-            'import sys; files = [open(sys.argv[1])]\n'
-            'print(flush=True)\n'
-            'for line in sys.stdin: print(open(line[:-1]).read(), flush=True)'
-        )
-        found = []
-        for _ in range(count):
-            process = subprocess.Popen(
-                [sys.executable, '-c', code, path],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            self.addCleanup(process.communicate)
-            process.stdout.readline()
-            found.append(process)
-        return found
-
-    def make_vdisk(self):
-        path = f'{self.root}/{DISK}/vdisks/{NAME}'
-        os.makedirs(os.path.dirname(path))
-        with open(path, 'w') as stream:
-            stream.write('content')
-        links.link(self.root, DISK, NAME)
-        return path
-
-    def test_parked(self):
-        """Only who has the vdisk open finds it by its link."""
-        path = self.make_vdisk()
-        (holder,) = self.hold(path)
-        (other,) = self.hold(__file__)
-        self.assertTrue(links.park(self.root, NAME))
-        self.assertTrue(links.is_parked(self.root, NAME))
-        self.assertFalse(os.path.exists(self.path))
-        print(self.path, file=holder.stdin, flush=True)
-        self.assertEqual('content\n', holder.stdout.readline())
-        print(self.path, file=other.stdin, flush=True)
-        self.assertEqual('', other.stdout.readline())
-        # nothing else is different
-        self.assertEqual(DISK, links.linked_disk(self.root, NAME))
-        self.assertEqual({NAME: DISK}, links.all_links(self.root))
-        self.assertEqual(path, links.resolve(self.path))
-        self.assertFalse(links.is_to_device(self.root, NAME))
-        # again, as by the next process after a kill
-        self.assertTrue(links.park(self.root, NAME))
-        for _ in range(2):
-            links.unpark(self.root, NAME)
-            self.assertEqual(path, os.readlink(self.path))
-            self.assertFalse(links.is_parked(self.root, NAME))
-
-    def test_parked_to_a_device(self):
-        for disk, to_device in ((DISK, True), (OTHER, False)):
-            links.link(self.root, disk, NAME, to_device)
-            target = os.readlink(self.path)
-            with (
-                mock.patch.object(links.processes, 'holders') as holders,
-                mock.patch.object(links.time, 'sleep'),
-            ):
-                # such as udev, for a moment
-                holders.side_effect = [[6, 7], OSError, [7]]
-                self.assertTrue(links.park(self.root, NAME))
-            holders.assert_called_with(target)
-            self.assertEqual(
-                f'/proc/self/task/7/../../../..{target}',
-                os.readlink(self.path),
-            )
-            self.assertEqual(disk, links.linked_disk(self.root, NAME))
-            self.assertEqual(to_device, links.is_to_device(self.root, NAME))
-            links.link(self.root, disk, NAME, to_device)
-            self.assertFalse(links.is_parked(self.root, NAME))
-
-    def test_not_parked(self):
-        self.assertFalse(links.park(self.root, NAME))
-        path = self.make_vdisk()
-        with mock.patch.object(links.time, 'sleep') as sleep:
-            self.assertFalse(links.park(self.root, NAME))
-            self.hold(path, 2)
-            self.assertFalse(links.park(self.root, NAME))
-        self.assertLess(sum(call.args[0] for call in sleep.mock_calls), 5)
-        self.assertEqual(path, os.readlink(self.path))
 
     def test_none_was_ever_made(self):
         self.assertIsNone(links.linked_disk(self.root, NAME))
