@@ -14,27 +14,32 @@
 
 import argparse
 import collections.abc
-import math
+import re
 
 # The largest number of an argument without a limit of its own: larger ones
 # are no exact floats, and overflow in sums.
 _MOST = 10**15
 
+_PLAIN: dict[type, re.Pattern[str]] = {
+    int: re.compile('[0-9]{1,20}'),
+    float: re.compile('[0-9]{0,20}[.]?[0-9]{1,20}'),
+}
+
 
 def number(
     kind: type[int] | type[float], least: float, most: float = _MOST
 ) -> collections.abc.Callable[[str], float]:
-    """Return the type of an argument: a number in a range."""
+    """Return the type of an argument: a number of decimal digits in a range.
+
+    :param least: not negative, as ``most``.
+    """
     limits = f'{"an integer" if kind is int else "a number"} of at least '
     limits += f'{least}, at most {most}'
 
     def parse(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan  # in no range
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f'{text!r} is not {limits}')
-        return value
+        # int() and float() take more, such as 1_000, spaces and other digits
+        if _PLAIN[kind].fullmatch(text) and least <= kind(text) <= most:
+            return kind(text)
+        raise argparse.ArgumentTypeError(f'{text!r} is not {limits}')
 
     return parse

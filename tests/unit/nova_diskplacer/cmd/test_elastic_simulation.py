@@ -152,5 +152,7 @@ class PlanTest(testtools.TestCase):
         )  # fmt: skip
 
     def test_times(self):
-        self.assert_error('set a lower --seconds', *P2, '--seconds', '1e9')
+        self.assert_error(
+            'set a lower --seconds', *P2, '--seconds', '1000000000'
+        )
         self.assert_error('set a higher --seconds', *P2, '--seconds', '4')
