@@ -93,38 +93,7 @@ class Source:
         """
         host = self._name_of(connector)
         server = request.server.uuid if request.server else ''
-        tried: set[Act] = set()
-        aborted = False
-        refusal = checks.refused(
-            volume, 'the host of its last move does not answer'
-        )
-        while True:
-            recorded = store.read(volume.id)
-            act = record.attach_at_source(
-                recorded,
-                self._host,
-                host,
-                server,
-                store.connectors(volume.id),
-                aborted=aborted,
-            )
-            if recorded is None or act not in (Act.ABORT, Act.ASK):
-                break
-            if act in tried:
-                raise refusal
-            tried.add(act)
-            if act is Act.ABORT:
-                try:
-                    self.abort(volume, recorded)
-                    aborted = True
-                except remote.InUse as error:
-                    refusal = error
-            else:
-                other_host.go_on(volume, recorded.to, recorded.host)
-                if not self.has(store.fresh(volume.id)):
-                    raise checks.refused(
-                        volume, 'its data has just moved there: try again'
-                    )
+        act, recorded = self._end_last(volume, host, server)
         if act is Act.REFUSE:
             raise checks.refused(volume, 'its last move has not ended')
         if act is Act.RETURN and recorded:
@@ -151,6 +120,46 @@ class Source:
                     error,
                 )
             raise
+
+    def _end_last(
+        self, volume: Volume, host: str, server: str
+    ) -> tuple[Act, Record | None]:
+        """End the last move of a volume, as far as an attachment needs it.
+
+        :returns: how to attach the volume, and the record by now.
+        :raises DiskPlacerError: that has not ended, and the volume cannot be
+            attached before.
+        """
+        # what the acts have come to: None where one is done
+        tried: dict[Act, remote.InUse | None] = {}
+        while True:
+            recorded = store.read(volume.id)
+            act = record.attach_at_source(
+                recorded,
+                self._host,
+                host,
+                server,
+                store.connectors(volume.id),
+                aborted=Act.ABORT in tried and not tried[Act.ABORT],
+            )
+            if recorded is None or act not in (Act.ABORT, Act.ASK):
+                return act, recorded
+            if act in tried:
+                raise tried[act] or checks.refused(
+                    volume, 'the host of its last move does not answer'
+                )
+            tried[act] = None
+            if act is Act.ABORT:
+                try:
+                    self.abort(volume, recorded)
+                except remote.InUse as error:
+                    tried[act] = error
+                continue
+            other_host.go_on(volume, recorded.to, recorded.host)
+            if not self.has(store.fresh(volume.id)):
+                raise checks.refused(
+                    volume, 'its data has just moved there: try again'
+                )
 
     def connect(
         self, volume: Volume, connector: Connector
