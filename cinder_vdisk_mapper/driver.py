@@ -58,7 +58,9 @@ from cinder_vdisk_mapper.features import stats
 from cinder_vdisk_mapper.features.manage_existing import ManagedVDisks
 from cinder_vdisk_mapper.features.migration import Migration
 from cinder_vdisk_mapper.server_moves import checks
+from cinder_vdisk_mapper.server_moves.destination import Destination
 from cinder_vdisk_mapper.server_moves.server_moves import ServerMoves
+from cinder_vdisk_mapper.server_moves.source import Source
 from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
@@ -179,12 +181,16 @@ class VDiskMapperDriver(driver.VolumeDriver):
         return connections
 
     def _server_moves(self, connections: Connections) -> ServerMoves:
+        host = volume_utils.extract_host(self.host, 'backend')
         return ServerMoves(
-            volume_utils.extract_host(self.host, 'backend'),
-            connections.names,
-            self.operations,
-            self.configuration,
-            lambda: connections.exporter,
+            Source(
+                host,
+                connections.names,
+                self.operations,
+                self.configuration.safe_get('target_helper') or '',
+                lambda: connections.exporter,
+            ),
+            Destination(host, self.operations, self.configuration.vdisk_media),
         )
 
     @functools.cached_property

@@ -73,7 +73,8 @@ class Destination:
     media: str
 
     @property
-    def _backend(self) -> base.Backend:
+    def backend(self) -> base.Backend:
+        """The backend that stores vdisks."""
         return self.operations.backend
 
     @contextlib.contextmanager
@@ -127,11 +128,11 @@ class Destination:
         with self.locked(volume.id):
             recorded = self._check_attaching(volume)
             self._attach(name, remote.target_of(store.fresh(volume.id)))
-            disks = self._backend.disks_holding(name)
+            disks = self.backend.disks_holding(name)
         return {
             'driver_volume_type': base.BLOCK_DEVICE,
             'data': {
-                'device_path': self._backend.link_path(name),
+                'device_path': self.backend.link_path(name),
                 'vdisk': {
                     'disk': ','.join(disks),
                     'host': self.backend_host.partition('@')[0],
@@ -159,13 +160,13 @@ class Destination:
 
     def _go_on(self, volume: Volume, recorded: Record, name: str) -> Act:
         """Do what is next, and return what it was."""
-        self._backend.unpark_link(name)
-        linked = self._backend.linked_disk(name)
+        self.backend.unpark_link(name)
+        linked = self.backend.linked_disk(name)
         act = record.go_on_at_destination(
             recorded,
             has_volume=store.holder(volume) == self.backend_host,
             decided=linked not in (None, links.REMOTE),
-            logged_in=self._backend.remote_device(name) is not None,
+            logged_in=self.backend.remote_device(name) is not None,
         )
         if act is Act.STAY:
             store.advance(volume.id, recorded, record.LEFT)
@@ -255,7 +256,7 @@ class Destination:
         :raises DiskError: the link leads to the target, or the session does
             not end.
         """
-        linked = self._backend.linked_disk(name)
+        linked = self.backend.linked_disk(name)
         if linked not in (None, links.REMOTE):
             raise exception.DiskError(
                 f'{name} is not removed from disk {linked}: its link leads '
@@ -263,14 +264,14 @@ class Destination:
             )
         try:
             self._wait_until_unused(name)
-            self._backend.unlink(name)
+            self.backend.unlink(name)
             # looks again: nobody else opens it now
-            remote.log_out(self._backend, name)
+            remote.log_out(self.backend, name)
         except remote.InUse:
-            if self._backend.remote_device(name):
-                self._backend.link_remote(name)
+            if self.backend.remote_device(name):
+                self.backend.link_remote(name)
             raise
-        for disk in self._backend.disks_holding(name):
+        for disk in self.backend.disks_holding(name):
             self.operations.delete(disk, name)
 
     def _wait_until_unused(self, name: str) -> None:
@@ -289,7 +290,7 @@ class Destination:
 
     def _open_places(self, name: str) -> list[str]:
         """Return which of remote vdisk and targets a process has open."""
-        backend = self._backend
+        backend = self.backend
         places = [
             f'its copy on disk {disk}'
             for disk in backend.disks_holding(name)
@@ -322,13 +323,13 @@ class Destination:
             store.forget(volume.id, current)
 
     def _attach(self, name: str, target: remote.Target) -> None:
-        linked = self._backend.linked_disk(name)
+        linked = self.backend.linked_disk(name)
         if linked not in (None, links.REMOTE):
             raise exception.DiskError(
                 f'{name} is not linked to another host: it is on disk {linked}'
             )
-        remote.log_in(self._backend, name, target)
-        self._backend.link_remote(name)
+        remote.log_in(self.backend, name, target)
+        self.backend.link_remote(name)
 
     def _check_attaching(self, volume: Volume) -> Record:
         """Return the record of a move that comes here.
@@ -350,5 +351,5 @@ class Destination:
         claims = self.operations.placement.allocations(server).resources
         return any(
             placement_client.GB in claims.get(disk.uuid, {})
-            for disk in self._backend.disks()
+            for disk in self.backend.disks()
         )

@@ -60,7 +60,7 @@ def discard(
             return
         name = naming.volume(volume)
         _check_lost(destination, volume, recorded)
-        remote.log_out(destination.operations.backend, name, is_lost=True)
+        remote.log_out(destination.backend, name, is_lost=True)
         if attachments(volume):
             raise exception.DiskPlacerError(
                 f'volume {volume_id} is still attached. Its server '
@@ -86,7 +86,7 @@ def _check_lost(
 
     :raises DiskPlacerError: it is not so.
     """
-    backend = destination.operations.backend
+    backend = destination.backend
     linked = backend.linked_disk(naming.volume(volume))
     if store.holder(volume) == recorded.to or linked not in (
         None,

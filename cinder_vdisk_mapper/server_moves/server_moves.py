@@ -20,7 +20,6 @@ import collections.abc
 import contextlib
 import dataclasses
 import enum
-import functools
 from typing import Any
 
 from cinder import context as cinder_context
@@ -28,7 +27,6 @@ from cinder import exception as cinder_exc
 from oslo_db import exception as db_exc
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Connector
@@ -41,7 +39,6 @@ from cinder_vdisk_mapper.server_moves.destination import Destination
 from cinder_vdisk_mapper.server_moves.record import Record
 from cinder_vdisk_mapper.server_moves.source import Source
 from cinder_vdisk_mapper.vdisks import records
-from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
@@ -69,37 +66,10 @@ class _Role(enum.Enum):
 
 @dataclasses.dataclass
 class ServerMoves:
-    """The moves of servers from and to a backend.
+    """The moves of servers from and to a backend."""
 
-    :param backend_host: Cinder host of the backend, without a pool.
-    :param names: of this host.
-    :param configuration: of the backend.
-    :param make_exporter: returns what exports vdisks.
-    """
-
-    backend_host: str
-    names: frozenset[str]
-    operations: Operations
-    configuration: Any
-    make_exporter: collections.abc.Callable[[], export.Exporter]
-
-    @functools.cached_property
-    def source(self) -> Source:
-        """The source of moves."""
-        return Source(
-            self.backend_host,
-            self.names,
-            self.operations,
-            self.configuration.safe_get('target_helper') or '',
-            self.make_exporter,
-        )
-
-    @functools.cached_property
-    def destination(self) -> Destination:
-        """The destination of moves."""
-        return Destination(
-            self.backend_host, self.operations, self.configuration.vdisk_media
-        )
+    source: Source
+    destination: Destination
 
     def create_export(
         self,
@@ -117,7 +87,7 @@ class ServerMoves:
         if role is _Role.DESTINATION:
             self.destination.bind(volume, request)
             return {}
-        if role is _Role.ARRIVED and connector['host'] in self.names:
+        if role is _Role.ARRIVED and connector['host'] in self.source.names:
             return None
         try:
             if role is not _Role.SOURCE:
@@ -139,13 +109,9 @@ class ServerMoves:
             return self.source.connect(volume, connector)
         if role is _Role.DESTINATION:
             return self.destination.connect(volume)
-        if role is not _Role.ARRIVED and self._is_meant(volume):
+        if role is not _Role.ARRIVED and self.source.has(volume):
             raise checks.refused(volume, 'its move was aborted')
         return None
-
-    def _is_meant(self, volume: Volume) -> bool:
-        """Return whether a message says that this backend has a volume."""
-        return store.holder(volume) == self.backend_host
 
     def terminate_connection(
         self, volume: Volume, connector: Connector | None
@@ -224,7 +190,7 @@ class ServerMoves:
         try:
             volumes = store.moving_volumes()
             # volumes that were deleted since have no record
-            names = self.operations.backend.remotes()
+            names = self.destination.backend.remotes()
         except _ERRORS as error:
             LOG.error('Moves of servers are not gone on with: %s', error)
             return
@@ -257,20 +223,21 @@ class ServerMoves:
         role, recorded = self._role(volume)
         if recorded is None:
             return
-        if recorded.source == self.backend_host:
+        if recorded.source == self.source.backend_host:
             self.source.start(volume, recorded)
         elif role in (_Role.DESTINATION, _Role.ARRIVED):
             self.destination.go_on(volume, recorded)
 
     def _role(self, volume: Volume) -> tuple[_Role, Record | None]:
         """Return what this backend is for a volume, and the record."""
+        here = self.source.backend_host
         holder = store.holder(store.fresh(volume.id))
         recorded = store.read(volume.id)
-        arrives = recorded is not None and recorded.to == self.backend_host
-        if holder == self.backend_host:
+        arrives = recorded is not None and recorded.to == here
+        if holder == here:
             return _Role.ARRIVED if arrives else _Role.SOURCE, recorded
         if arrives:
             return _Role.DESTINATION, recorded
-        if recorded and recorded.source == self.backend_host:
+        if recorded and recorded.source == here:
             return _Role.LEFT, recorded
         return _Role.NONE, recorded

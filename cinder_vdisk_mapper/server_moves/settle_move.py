@@ -91,7 +91,7 @@ class SettleMove(vdisk_steps.VDiskSteps):
     @property
     def backend(self) -> base.Backend:
         """The backend of this host."""
-        return self.destination.operations.backend
+        return self.destination.backend
 
     @property
     def device(self) -> str:

@@ -165,7 +165,7 @@ class Settler:
                 continue
             self._states.setdefault(volume_id, vdisk)
             self._change(volume_id, disk=vdisk.disk)
-            backend = destination.operations.backend
+            backend = destination.backend
             self._root_of[volume_id] = backend.disk_root
             if self._due.get(
                 volume_id, 0.0
@@ -239,7 +239,7 @@ class Settler:
         :param disks: those that hold it.
         """
         try:
-            linked = destination.operations.backend.linked_disk(name)
+            linked = destination.backend.linked_disk(name)
             if linked not in (None, links.REMOTE):
                 return linked or ''
             reason = f'its targets are on disks {", ".join(disks) or "none"}'
@@ -252,7 +252,7 @@ class Settler:
 
     def _keep_waiting(self, destination: Destination, name: str) -> None:
         """Have a server see no error while the other host is away."""
-        root = destination.operations.backend.disk_root
+        root = destination.backend.disk_root
         try:
             if device := links.remote_device(root, name):
                 remote.keep_waiting(device)
@@ -266,7 +266,7 @@ class Settler:
         """Make one attempt; it raises no error."""
         volume_id = vdisk.volume
         try:
-            disk = destination.operations.backend.disk(vdisk.disk)
+            disk = destination.backend.disk(vdisk.disk)
             rate = self._limits.rate_of(disk.mbps)
             settle_move.settle(
                 settle_move.SettleMove(
@@ -335,7 +335,7 @@ class Settler:
     ) -> None:
         """See if a copy that is under way waits for the other host."""
         vdisk = self._states[volume_id]
-        root = destination.operations.backend.disk_root
+        root = destination.backend.disk_root
         try:
             if device := links.remote_device(root, vdisk.name):
                 remote.check_there(device)
@@ -376,7 +376,7 @@ class Settler:
 
     def _roots(self) -> set[str]:
         return {
-            destination.operations.backend.disk_root
+            destination.backend.disk_root
             for destination in self._destinations.values()
         }
 
@@ -384,7 +384,7 @@ class Settler:
 def _holders(destination: Destination) -> dict[str, list[str]]:
     """Return the disks of a backend that hold a vdisk, by its name."""
     holders = collections.defaultdict(list)
-    for disk in destination.operations.backend.disks():
+    for disk in destination.backend.disks():
         for vdisk in disk.vdisks:
             holders[vdisk.name].append(disk.uuid)
     return holders

@@ -154,10 +154,12 @@ class World(worlds.World):
     backend_host = HERE
 
     @property
+    def backend(self):
+        return Backend(self)
+
+    @property
     def operations(self):
-        return types.SimpleNamespace(
-            backend=Backend(self), extend=self.extend_target
-        )
+        return types.SimpleNamespace(extend=self.extend_target)
 
     def extend_target(self, disk, name, size_gb):
         if B in self.dead:

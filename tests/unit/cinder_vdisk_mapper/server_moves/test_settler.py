@@ -91,7 +91,7 @@ class SettlerTestCase(testtools.TestCase):
 
     def make(self, limits):
         destination = mock.Mock()
-        destination.operations.backend = self.backend
+        destination.backend = self.backend
         return settler.Settler(
             {HERE: destination}, 'uri', limits, threading.Event()
         )
