@@ -40,7 +40,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import conf
-from cinder_vdisk_mapper.attach import binding
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach.connections import Connections
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.backend import striping
@@ -609,7 +609,9 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
         :raises InvalidVolumeType: the mapping of the new type is unknown.
         """
-        binding.mapping_of(new_type, self.configuration.vdisk_default_mapping)
+        bind_request.mapping_of(
+            new_type, self.configuration.vdisk_default_mapping
+        )
         return not diff.get('encryption'), None
 
     def _update_volume_stats(self) -> None:
@@ -681,6 +683,6 @@ class VDiskMapperDriver(driver.VolumeDriver):
             moves.check_ended(volume)
 
     def _check_mapping(self, volume: Volume) -> None:
-        binding.mapping_of(
+        bind_request.mapping_of(
             volume.volume_type, self.configuration.vdisk_default_mapping
         )

@@ -22,7 +22,6 @@ import collections.abc
 import contextlib
 import dataclasses
 
-from cinder import exception as cinder_exc
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper.attach import bind_request
@@ -31,11 +30,9 @@ from cinder_vdisk_mapper.attach import striped_binding
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import errors
-from cinder_vdisk_mapper.cinder_api.types import VolumeType
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
-from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.mapping import plugins
@@ -43,12 +40,6 @@ from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import ledger
 
 LOG = logging.getLogger(__name__)
-
-# Extra spec of a volume type.
-_MAPPING = 'vdisk:mapping'
-
-#: shown to the owner of a volume in place of facts about other projects
-OTHER_PROJECT = 'a volume can be attached only to a server of its own project'
 
 
 @dataclasses.dataclass
@@ -252,7 +243,7 @@ class Binder:
             raise errors.BindingError(
                 f'server {server.uuid} is of project {server.project_id}, '
                 f'and its claims of project {allocations.project_id}',
-                OTHER_PROJECT,
+                bind_request.OTHER_PROJECT,
             )
         return {
             provider: resources[placement_client.GB]
@@ -389,22 +380,6 @@ class Binder:
             request.bound_for,
             request.size_gb,
         )
-
-
-def mapping_of(volume_type: VolumeType | None, default: str) -> str:
-    """Return the mapping of a type's volumes that fill no claim.
-
-    :raises InvalidVolumeType: the mapping is not installed, or stripes: a
-        flavor tells the number of disks.
-    """
-    extra_specs = (volume_type and volume_type.extra_specs) or {}
-    policy = extra_specs.get(_MAPPING, default)
-    if policy not in mapping.names_on_one_disk():
-        raise cinder_exc.InvalidVolumeType(
-            reason=f'{_MAPPING}={policy} is not one of: '
-            + ', '.join(mapping.names_on_one_disk())
-        )
-    return policy
 
 
 def _vdisks_per_disk(

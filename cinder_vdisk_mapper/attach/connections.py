@@ -12,7 +12,6 @@
 
 """Attaches vdisks to servers of this host, and to other hosts for copies."""
 
-import collections
 import dataclasses
 import functools
 import socket
@@ -26,15 +25,13 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import conf
-from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import bind_failures
-from cinder_vdisk_mapper.attach import binding
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.attach.binding import Binder
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.releases import models
 from cinder_vdisk_mapper.cinder_api.types import Connector
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
@@ -143,7 +140,9 @@ class Connections:
         """
         here = self._is_here(connector)
         binder = Binder(self.operations, self.configuration.vdisk_media)
-        request = self._bind_request(context, volume)
+        request = bind_request.read(
+            context, volume, self.configuration.vdisk_default_mapping
+        )
         if self.moves and request.server:
             moved = self.moves.create_export(
                 context, volume, connector, request
@@ -337,24 +336,6 @@ class Connections:
         """Return whether a connector has one of the names of this host."""
         return connector.get('host') in self.names
 
-    def _bind_request(self, context: Any, volume: Volume) -> BindRequest:
-        server = _attaching_server(context, volume)
-        blank_of = naming.server_of_blank_volume(volume.display_name)
-        return BindRequest(
-            name=naming.volume(volume),
-            volume_id=volume.id,
-            size_gb=volume.size,
-            server=server,
-            boot_time=server is not None and blank_of == server.uuid,
-            of_flavor=is_of_flavor(server, volume),
-            policy=binding.mapping_of(
-                volume.volume_type, self.configuration.vdisk_default_mapping
-            ),
-            attached=functools.partial(attached, context, server)
-            if server
-            else dict,
-        )
-
 
 def _has_server(volume: Volume) -> bool:
     """Return whether a server has attached the volume, or is about to."""
@@ -374,76 +355,3 @@ def _attached_as_device(volume: Volume) -> bool | None:
         if attachment.instance_uuid and attachment.connection_info
     }
     return types == {base.BLOCK_DEVICE} if len(types) == 1 else None
-
-
-def _attaching_server(context: Any, volume: Volume) -> nova_api.Server | None:
-    """Return the server that attaches or has attached the volume.
-
-    Any member of the volume's project can make an attachment with the UUID of
-    any server, so Nova is asked each time for the project of the server.
-
-    :raises BindingError: there is no such server in the volume's project, or
-        there are several.
-    :raises NovaError: Nova does not answer.
-    """
-    servers = {
-        attachment.instance_uuid
-        for attachment in attachments(volume)
-        if attachment.instance_uuid
-    }
-    if len(servers) > 1:
-        raise errors.BindingError(
-            f'volume {volume.id} is being attached to several servers: '
-            + ', '.join(sorted(servers)),
-            'the volume is being attached to several servers',
-        )
-    if not servers:
-        return None
-    (uuid,) = servers
-    server = nova_api.get(context, uuid)
-    if server is None:
-        raise errors.BindingError(
-            f'volume {volume.id}: Nova knows no server {uuid}',
-            binding.OTHER_PROJECT,
-        )
-    if server.project_id != volume.project_id:
-        raise errors.BindingError(
-            f'volume {volume.id} is of project {volume.project_id}, server '
-            f'{uuid} of project {server.project_id}',
-            binding.OTHER_PROJECT,
-        )
-    return server
-
-
-def is_of_flavor(server: nova_api.Server | None, volume: Volume) -> bool:
-    """Return whether a volume is one of the vdisks of its server's flavor.
-
-    Of a server whose flavor has none, any volume counts as one, unless a
-    server can boot from it.
-    """
-    if server is None or server.request is None:
-        return not volume.bootable
-    named = volume.volume_type.name if volume.volume_type else None
-    return server.request.is_vdisk(volume.size, named, volume.bootable)
-
-
-def attached(
-    context: Any, server: nova_api.Server
-) -> dict[str, frozenset[str]]:
-    """Return the names of a server's attached vdisks, by disk.
-
-    Those that are about to be attached are included. Volumes that are no
-    vdisks of its flavor are not, nor are volumes of other projects: their
-    owners may not attach them to this server.
-    """
-    by_disk = collections.defaultdict(set)
-    for attachment in objects.VolumeAttachmentList.get_all_by_instance_uuid(
-        context, server.uuid
-    ):
-        volume = attachment.volume
-        if volume.project_id == server.project_id and is_of_flavor(
-            server, volume
-        ):
-            for disk in naming.location(volume).disks:
-                by_disk[disk].add(naming.volume(volume))
-    return {disk: frozenset(names) for disk, names in by_disk.items()}

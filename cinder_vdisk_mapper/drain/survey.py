@@ -21,7 +21,7 @@ from cinder import exception as cinder_exc
 from cinder import objects
 
 from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper.attach import connections
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Volume
@@ -192,7 +192,7 @@ class Surveyor:
     ) -> dict[str, set[str]]:
         """Return the names of a server's vdisks by disk."""
         by_disk: dict[str, set[str]] = collections.defaultdict(set)
-        attached = connections.attached(self.context, server)
+        attached = bind_request.attached(self.context, server)
         for disk_uuid, names in attached.items():
             by_disk[disk_uuid] |= names
         for disk in disks:

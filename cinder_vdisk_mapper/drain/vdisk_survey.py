@@ -20,8 +20,6 @@ from cinder import objects
 
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import bind_request
-from cinder_vdisk_mapper.attach import binding
-from cinder_vdisk_mapper.attach import connections
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_api.types import Volume
@@ -81,7 +79,7 @@ class VDiskSurveyor:
         refusal = refusals.reason(facts, self.backend_name)
         server_id = next(iter(facts.servers), vdisk.server_id)
         server = self.servers.get(server_id or '')
-        of_flavor = connections.is_of_flavor(server, volume)
+        of_flavor = bind_request.is_of_flavor(server, volume)
         try:
             mapping = self._mapping_of(volume, server if of_flavor else None)
         except cinder_exc.InvalidVolumeType as error:
@@ -181,7 +179,9 @@ class VDiskSurveyor:
         """
         if server and server.request:
             return server.request.placed_by
-        return binding.mapping_of(volume.volume_type, self.default_mapping)
+        return bind_request.mapping_of(
+            volume.volume_type, self.default_mapping
+        )
 
     def _legs_target(
         self, vdisk: VDisk, others: dict[str, VDisk]

@@ -30,7 +30,7 @@ from cinder.volume import volume_utils
 from oslo_db import exception as db_exc
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper.attach import binding
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.attach.binding import Binder
 from cinder_vdisk_mapper.cinder_api import errors
@@ -247,7 +247,7 @@ class Migration:
             name=name,
             volume_id=volume.id,
             size_gb=volume.size,
-            policy=binding.mapping_of(
+            policy=bind_request.mapping_of(
                 volume.volume_type, self.default_mapping
             ),
         )

@@ -28,7 +28,6 @@ from oslo_config import fixture as config_fixture
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import binding
-from cinder_vdisk_mapper.attach import connections
 from cinder_vdisk_mapper.vdisks import operations
 from nova_diskplacer import flavor
 from nova_diskplacer.api import decision
@@ -104,7 +103,7 @@ class AgreementTestCase(testtools.TestCase):
                     name=one.volume_type or default_type
                 ),
             )
-            of_flavor = connections.is_of_flavor(server, volume)
+            of_flavor = bind_request.is_of_flavor(server, volume)
             name = f'volume-{number}'
             (where,) = binder.bind(
                 bind_request.BindRequest(

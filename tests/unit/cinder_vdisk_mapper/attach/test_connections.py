@@ -13,17 +13,12 @@
 
 from unittest import mock
 
-import testtools
 from cinder import objects
 
-from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper.attach import connections
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.cinder_api.releases import models
 from nova_diskplacer import exception
-from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_driver
-from tests.unit.cinder_vdisk_mapper.attach import test_binding
 
 NAME = 'volume-id'
 CONNECTOR = {'host': 'node'}
@@ -204,65 +199,3 @@ class ConnectionsTestCase(test_driver.DriverTestCase):
             ),
         )
         self.assertIn('Volume id keeps its device: in use', self.log.output)
-
-
-class AttachedTestCase(testtools.TestCase):
-    """Which volumes count as vdisks of a server of two of 10 GiB."""
-
-    def attached(self, *volumes, **specs):
-        server = test_binding.server(vdisks=2, vdisk_gb=10, **specs)
-        found = [mock.Mock(volume=volume) for volume in volumes]
-        with mock.patch.object(
-            objects.VolumeAttachmentList,
-            'get_all_by_instance_uuid',
-            return_value=found,
-        ) as get:
-            result = connections.attached(mock.sentinel.context, server)
-        get.assert_called_once_with(mock.sentinel.context, server.uuid)
-        return result
-
-    def volume(self, number, location, **fields):
-        return test_driver.volume(
-            **{
-                'id': number,
-                'name_id': number,
-                'provider_location': location,
-                **fields,
-            }
-        )
-
-    def test_by_disk(self):
-        self.assertEqual(
-            {
-                'a': {'volume-1', 'volume-2', 'volume-3'},
-                'b': {'volume-3'},
-            },
-            self.attached(
-                self.volume('1', 'a'),
-                self.volume('2', 'a'),
-                self.volume('3', 'a,b'),
-                self.volume('4', None),
-            ),
-        )
-
-    def test_what_is_no_vdisk_of_its_flavor(self):
-        self.assertEqual(
-            {},
-            self.attached(
-                self.volume('1', 'a', size=11),
-                self.volume('2', 'a', bootable=True),
-                # its owner may not attach it to this server
-                self.volume('3', 'a', project_id='other'),
-            ),
-        )
-
-    def test_a_flavor_without_vdisks(self):
-        server = nova_api.Server('s', fakes.PROJECT, 'node', None)
-        for found in (server, None):
-            for bootable in (False, True):
-                self.assertEqual(
-                    not bootable,
-                    connections.is_of_flavor(
-                        found, self.volume('1', 'a', bootable=bootable)
-                    ),
-                )

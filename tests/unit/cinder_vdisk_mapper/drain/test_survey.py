@@ -20,7 +20,7 @@ from cinder import exception as cinder_exc
 from cinder import objects
 
 from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper.attach import connections
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.drain import plan
 from cinder_vdisk_mapper.drain import survey
 from cinder_vdisk_mapper.drain import vdisk_survey
@@ -67,7 +67,7 @@ class SurveyorTestCase(testtools.TestCase):
         self.patch(objects.Volume, 'get_by_id', self.get_volume)
         self.servers = {'s': SERVER, 't': None}
         self.patch(nova_api, 'of_hosts', lambda *_: self.servers)
-        self.attached = self.patch(connections, 'attached', mock.Mock())
+        self.attached = self.patch(bind_request, 'attached', mock.Mock())
         self.attached.return_value = {'b': frozenset({'volume-9'})}
         self.surveyed = {}
         self.patch(vdisk_survey.VDiskSurveyor, 'survey', self.survey_vdisk)

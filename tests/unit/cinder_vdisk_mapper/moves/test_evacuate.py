@@ -12,7 +12,7 @@
 
 """Kills the evacuation of a disk by a striped vdisk, and repeats it."""
 
-from cinder_vdisk_mapper.attach import connections
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.moves import leg_mover
 from nova_diskplacer import exception
 from tests.unit.cinder_vdisk_mapper.attach import test_binding
@@ -45,7 +45,7 @@ class World(test_leg_walk.World):
 
 
 class EvacuateTestCase(test_leg_walk.Walks):
-    stand_ins = ((connections, '_attaching_server', SERVER),)
+    stand_ins = ((bind_request, '_attaching_server', SERVER),)
     world = World
     minimum = 0
 

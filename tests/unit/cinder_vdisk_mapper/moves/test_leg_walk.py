@@ -19,7 +19,7 @@ from unittest import mock
 from cinder import exception as cinder_exc
 from cinder import objects
 
-from cinder_vdisk_mapper.attach import connections
+from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.features import groups as groups_
 from cinder_vdisk_mapper.moves import backends
 from cinder_vdisk_mapper.moves import leg_mover
@@ -178,7 +178,7 @@ class World(test_lvm_walk.World):
 class Walks(test_lvm_walk.DriverTestCase):
     """Kills moves of 4 GiB; ``minimum`` is 0 if they are not elastic."""
 
-    stand_ins = ((connections, '_attaching_server', SERVER),)
+    stand_ins = ((bind_request, '_attaching_server', SERVER),)
     world = World
     minimum = 1
 
@@ -298,7 +298,7 @@ class BindWalkTestCase(test_lvm_walk.DriverTestCase):
 
         def attach():
             with mock.patch.object(
-                connections, '_attaching_server', return_value=server
+                bind_request, '_attaching_server', return_value=server
             ):
                 world.attach()
 

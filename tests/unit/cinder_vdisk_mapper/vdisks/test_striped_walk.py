@@ -14,7 +14,7 @@
 
 import itertools
 
-from cinder_vdisk_mapper.attach import connections
+from cinder_vdisk_mapper.attach import bind_request
 from tests.unit.cinder_vdisk_mapper import test_lvm_walk
 from tests.unit.cinder_vdisk_mapper.attach import test_binding
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
@@ -91,7 +91,7 @@ OPERATIONS = {
 class StripeWalkTestCase(test_lvm_walk.OperationTestCase):
     """Has a test for each operation."""
 
-    stand_ins = ((connections, '_attaching_server', SERVER),)
+    stand_ins = ((bind_request, '_attaching_server', SERVER),)
     world = World
     operations = OPERATIONS
 
