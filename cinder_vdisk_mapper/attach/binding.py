@@ -60,10 +60,14 @@ class Binder:
         :raises DiskError: the operation on the claimed disk fails.
         """
         with _locked(request):
+            present = self.operations.backend.disks()
             striped = striped_binding.StripeBinder(self.operations, request)
-            if location := striped.resume():
+            if location := striped.resume(present):
                 return location
-            for disk in self.operations.backend.disks_holding(request.name):
+            holding = [
+                disk.uuid for disk in present if disk.find(request.name)
+            ]
+            for disk in holding:
                 # a run was killed before it saved the disk, or before the
                 # whole vdisk read as zeros
                 self._create(disk, request)
@@ -81,7 +85,7 @@ class Binder:
             claims = self._claims(request)
             disks = [
                 disk
-                for disk in self._responsive_disks(claims)
+                for disk in self._responsive_disks(present, claims)
                 # the volumes of a boot have no other disk
                 if request.boot_time or not disk.draining
             ]
@@ -123,7 +127,9 @@ class Binder:
             self._delete_other_copies(request.name, source)
             disks = [
                 disk
-                for disk in self._responsive_disks({})
+                for disk in self._responsive_disks(
+                    self.operations.backend.disks(), {}
+                )
                 if disk.uuid != source
             ]
             request = dataclasses.replace(
@@ -214,10 +220,13 @@ class Binder:
             )
 
     def _responsive_disks(
-        self, claims: collections.abc.Container[str]
+        self,
+        present: list[discover.Disk],
+        claims: collections.abc.Container[str],
     ) -> list[discover.Disk]:
         """Return the usable disks that answer; claimed ones may take longer.
 
+        :param present: the disks of this host.
         :param claims: UUIDs of the disks that the server claims.
         """
         disks = [
@@ -225,7 +234,7 @@ class Binder:
             if disk.uuid in claims
             and (disk.late or disk.health == discover.HUNG)
             else disk
-            for disk in self.operations.backend.disks()
+            for disk in present
         ]
         return [
             disk

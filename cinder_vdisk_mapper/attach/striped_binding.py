@@ -38,12 +38,15 @@ class StripeBinder:
     operations: VDiskOperations
     request: BindRequest
 
-    def resume(self) -> Location | None:
+    def resume(
+        self, disks: collections.abc.Iterable[discover.Disk]
+    ) -> Location | None:
         """Complete a stripe whose creation was killed.
 
         Pieces that were made for another server fill no claim any more, and
         the others neither.
 
+        :param disks: all disks of this host.
         :returns: its location, None if the vdisk has no piece.
         :raises BindingError: a disk is oversold.
         :raises DiskError: a piece cannot be created.
@@ -54,7 +57,7 @@ class StripeBinder:
         name = self.request.name
         pieces = [
             vdisk
-            for disk in backend.disks()
+            for disk in disks
             for vdisk in disk.vdisks
             if vdisk.name == name and vdisk.stripe
         ]
