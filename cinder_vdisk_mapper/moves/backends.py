@@ -33,12 +33,17 @@ from nova_diskplacer.placement import client as placement_client
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
-    """A backend of this host that stripes; ``name`` is ``host@section``."""
+    """A backend of this host that stripes.
+
+    :param name: ``host@section``.
+    :param storage: what the operations change.
+    """
 
     context: Any
     name: str
     media: str
     operations: Operations
+    storage: striping.StripingBackend
 
 
 def from_conf(config: cfg.ConfigOpts) -> list[Backend]:
@@ -52,11 +57,13 @@ def from_conf(config: cfg.ConfigOpts) -> list[Backend]:
     placement = placement_client.PlacementClient.from_conf(config)
     striping_backends = []
     for name, options in backend_sections.read(config).items():
-        backend = base.load(options)
-        if isinstance(backend, striping.StripingBackend):
-            operations = Operations(backend, placement)
+        storage = base.load(options)
+        if isinstance(storage, striping.StripingBackend):
+            operations = Operations(storage, placement)
             striping_backends.append(
-                Backend(context, name, options.vdisk_media, operations)
+                Backend(
+                    context, name, options.vdisk_media, operations, storage
+                )
             )
     return striping_backends
 

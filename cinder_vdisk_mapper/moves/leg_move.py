@@ -30,7 +30,6 @@ from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import operations
-from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks import discover
@@ -50,7 +49,8 @@ class LegMove(leg_steps.LegSteps):
     """The move of legs of a volume.
 
     :param old: location of the volume before the move.
-    :param new: that after the move, one step away.
+    :param new: that after the move.
+    :param step: from there to here, or the rest of one that was interrupted.
     :param percent: of the disks' time that the copy takes.
     :param mbps: MB/s of the copy instead, 0 for no limit; ``percent`` is only
         what it begins with then.
@@ -60,26 +60,9 @@ class LegMove(leg_steps.LegSteps):
     volume: Volume
     old: Location
     new: Location
+    step: Step
     percent: int = 100
     mbps: float | None = None
-
-    @property
-    def _operations(self) -> VDiskOperations:
-        return self.backend.operations
-
-    @property
-    def _step(self) -> Step:
-        """The legs that move, not all of them if that was interrupted.
-
-        :raises DiskError: they move from several disks, or to several.
-        """
-        step = self.old.moved_to(self.new)
-        if step is None:
-            raise exception.DiskError(
-                f'volume {self.volume.id}: {self.old} to {self.new} is no '
-                'step, nor the rest of one'
-            )
-        return step
 
     @property
     def _name(self) -> str:
@@ -88,7 +71,7 @@ class LegMove(leg_steps.LegSteps):
     @property
     def _moved_gb(self) -> int:
         gb = leg_gb(self.volume.size, len(self.old))
-        return gb * len(self._step.legs)
+        return gb * len(self.step.legs)
 
     def _fresh(self) -> Volume:
         with errors.cinder_errors():
@@ -135,37 +118,44 @@ class LegMove(leg_steps.LegSteps):
 
     def begin(self) -> None:
         """Allocate the legs, have their claim follow, and begin the copy."""
-        step, name = self._step, self._name
-        backend = self._operations.striping
-        _, vdisk = backend.find_vdisk(step.source, name)
+        step, name, storage = self.step, self._name, self.backend.storage
+        _, vdisk = storage.find_vdisk(step.source, name)
         servers = [vdisk.server_id] if vdisk.server_id else []
         with (
             locks.hold_all(f'server-{server}' for server in servers),
             locks.hold_legs(name),
         ):
             self._check(self._fresh(), _MOVABLE)
-            _, vdisk = backend.usable_vdisk(step.source, name)
+            source, vdisk = storage.usable_vdisk(step.source, name)
             if not vdisk.minimum and step.target in self.old:
                 raise exception.DiskError(
                     f'volume {self.volume.id} is not elastic: each disk has '
                     'one of its pieces at most'
                 )
-            claim = self._claim_move
-            if claim and not self._is_begun():
+            target = storage.disk(step.target)
+            claim = self._claim_move(source, target)
+            if claim and not target.has_moving(name):
                 claim.check_target()
-                self._record(claim)
+                # tells later if the claim has followed
+                move_records.write(
+                    storage.disk_root,
+                    name,
+                    move_records.Record(
+                        step.source, step.target, claim.unfilled_gb
+                    ),
+                )
             self._allocate()
             if claim:
                 claim.follow()
-            backend.begin_move(
+            storage.begin_move(
                 self.old, name, self.new, self.volume.size, self.percent
             )
 
     def _allocate(self) -> None:
-        target, name = self._step.target, self._name
-        backend = self._operations.striping
+        target, name = self.step.target, self._name
+        storage = self.backend.storage
         with locks.hold(f'disk-{target}'):
-            disk = backend.disk(target)
+            disk = storage.disk(target)
             is_moving = disk.has_moving(name)
             if not is_moving and (
                 disk.draining
@@ -175,134 +165,103 @@ class LegMove(leg_steps.LegSteps):
                     f'disk {target} ({disk.medium}, {disk.health}) takes no '
                     f'vdisks of backend {self.backend.name} now'
                 )
-            free = self._operations.free_gb(disk)
+            free = self.backend.operations.free_gb(disk)
             operation = f'hold {self._moved_gb} GiB of {name}'
+            refusal = operations.refusal(target, operation, free)
             if not is_moving and free < self._moved_gb:
-                raise operations.refusal(target, operation, free)
-            backend.create_legs(self.old, name, self.new)
-            if not self._operations.reserve(target):
-                raise operations.refusal(target, operation, free)
+                raise refusal
+            storage.create_legs(self.old, name, self.new)
+            if not self.backend.operations.reserve(target):
+                raise refusal
 
-    def _is_begun(self) -> bool:
-        target = self._operations.backend.disk(self._step.target)
-        return target.has_moving(self._name)
+    def _claim_move(
+        self, source: discover.Disk, target: discover.Disk
+    ) -> claim_moves.VDiskMove | None:
+        """Return the move of the claim for the legs.
 
-    @property
-    def _claim_move(self) -> claim_moves.VDiskMove | None:
-        """The move of the claim for the legs, None if they have no server."""
-        step, backend = self._step, self._operations.backend
-        source, vdisk = backend.find_vdisk(step.source, self._name)
-        if vdisk.server_id is None:
-            return None
-        return claim_moves.VDiskMove(
-            self._operations.placement,
-            vdisk.server_id,
-            step.source,
-            step.target,
-            self._moved_gb,
-            backend.disk,
-            self._unfilled_gb(vdisk.server_id, source),
-        )
+        What no vdisk fills of the claim is that before the move, None if an
+        earlier release has begun it.
 
-    def _unfilled_gb(self, server: str, source: discover.Disk) -> int | None:
-        """Return what no vdisk fills of the claim on the source.
-
-        It is that before the move, None if an earlier release has begun it.
+        :returns: None if the legs have no server.
         """
-        backend, is_begun = self._operations.backend, self._is_begun()
-        record = backend.recorded_move(self._name)
+        name, storage = self._name, self.backend.storage
+        vdisk = source.find(name)
+        if vdisk is None or vdisk.server_id is None:
+            return None
+        placement = self.backend.operations.placement
+        is_begun = target.has_moving(name)
+        record = storage.recorded_move(name)
+        unfilled_gb = None
         if (
             record
             and record.source == source.uuid
             # or the claim may still be there
-            and (is_begun or backend.disk(record.target).health != discover.OK)
+            and (is_begun or storage.disk(record.target).health != discover.OK)
         ):
-            return record.unfilled_gb
-        if is_begun:
-            return None
-        return claim_moves.read_unfilled_gb(
-            self._operations.placement, server, source
+            unfilled_gb = record.unfilled_gb
+        elif not is_begun:
+            unfilled_gb = claim_moves.read_unfilled_gb(
+                placement, vdisk.server_id, source
+            )
+        return claim_moves.VDiskMove(
+            placement,
+            vdisk.server_id,
+            source.uuid,
+            target.uuid,
+            self._moved_gb,
+            storage.disk,
+            unfilled_gb,
         )
-
-    def _record(self, claim: claim_moves.VDiskMove) -> None:
-        """Record what tells later if the claim has followed."""
-        move_records.write(
-            self._operations.backend.disk_root,
-            self._name,
-            move_records.Record(claim.source, claim.target, claim.unfilled_gb),
-        )
-
-    def _forget(self) -> None:
-        move_records.remove(self._operations.backend.disk_root, self._name)
 
     def copied(self) -> tuple[int, int]:
-        return self._operations.striping.move_progress(
+        return self.backend.storage.move_progress(
             self.old, self._name, self.new
         )
 
     def decide(self) -> None:
-        with (
-            locks.hold(f'volume-{self.volume.id}'),
-            locks.hold_legs(self._name),
-        ):
+        storage, name = self.backend.storage, self._name
+        with locks.hold(f'volume-{self.volume.id}'), locks.hold_legs(name):
             volume = self._fresh()
             self._check(volume, _DECIDABLE)
-            self._operations.backend.check_disk(self._step.target)
-            self._operations.striping.complete_legs(
-                self.old, self._name, self.new
-            )
+            storage.check_disk(self.step.target)
+            storage.complete_legs(self.old, name, self.new)
             linking.save_disk(volume, self.new)
 
     def finish(self) -> None:
-        step, name = self._step, self._name
-        backend = self._operations.striping
-        with (
-            locks.hold(f'volume-{self.volume.id}'),
-            locks.hold_legs(name),
-        ):
-            self._check_kept(self.new, step.target)
-            self._forget()
-            backend.end_move(self.new, name, self.volume.size)
-            backend.settle_legs(self.new, name, self.old)
+        step, name, storage = self.step, self._name, self.backend.storage
+        with locks.hold(f'volume-{self.volume.id}'), locks.hold_legs(name):
+            location = naming.location(self._fresh())
+            copies.check_legs(storage, location, self.new, step.target)
+            move_records.remove(storage.disk_root, name)
+            storage.end_move(self.new, name, self.volume.size)
+            storage.settle_legs(self.new, name, self.old)
         self._remove(step.source)
         event_log.log_moved(
             self.volume,
-            event_log.find(backend, Location((step.target,)), name),
+            event_log.find(storage, Location((step.target,)), name),
             self._moved_gb,
             step.source,
             step.target,
         )
 
     def undo(self) -> None:
-        step, name = self._step, self._name
+        step, name, storage = self.step, self._name, self.backend.storage
         with locks.hold_legs(name):
-            target = self._operations.backend.disk(step.target)
+            target = storage.disk(step.target)
             coming = target.has_moving(name)
             if not coming and target.health == discover.OK:
                 # it was refused before anything was made
-                self._forget()
+                move_records.remove(storage.disk_root, name)
                 return
-            self._check_kept(self.old, step.source)
-            self._operations.striping.end_move(
-                self.old, name, self.volume.size
-            )
+            location = naming.location(self._fresh())
+            copies.check_legs(storage, location, self.old, step.source)
+            storage.end_move(self.old, name, self.volume.size)
             if coming:
-                if claim := self._claim_move:
+                source, _ = storage.find_vdisk(step.source, name)
+                if claim := self._claim_move(source, target):
                     claim.give_back(self._moved_gb)
-                self._forget()
+                move_records.remove(storage.disk_root, name)
             self._remove(step.target)
-
-    def _check_kept(self, kept: Location, disk: str) -> None:
-        """Check that the legs of a location on a disk are the volume's.
-
-        :raises DiskError: they are not, or the disk is not healthy.
-        """
-        copies.check_legs(
-            self._operations.backend,
-            naming.location(self._fresh()),
-            kept,
-            disk,
-        )
 
     @functools.cached_property
     def _pace(self) -> copy_pace.Pace | None:
@@ -315,18 +274,18 @@ class LegMove(leg_steps.LegSteps):
         before = self._pace.percent
         percent = self._pace.after(done, time.monotonic())
         if percent != before:
-            self._operations.striping.limit_copies(percent)
+            self.backend.storage.limit_copies(percent)
 
     def copy_mbps(self) -> float:
         """Return the rate of the copy in MB/s, 0 for no limit."""
         if self.mbps is not None:
             return self.mbps
-        both = self._step.source, self._step.target
-        disks = map(self._operations.striping.disk, both)
+        both = self.step.source, self.step.target
+        disks = map(self.backend.storage.disk, both)
         return copy_pace.step_mbps(self.percent / 100, disks)
 
     def _remove(self, disk: str) -> None:
         """Delete the legs that are not used, and release their space."""
-        self._operations.striping.delete_moving(disk, self._name)
+        self.backend.storage.delete_moving(disk, self._name)
         with locks.hold(f'disk-{disk}'):
-            self._operations.try_reserve(disk)
+            self.backend.operations.try_reserve(disk)

@@ -74,7 +74,7 @@ class LegMover(mover.Mover):
             # from where the legs are now
             location = naming.location(volume).replaced(source, target)
             mbps = rate * _MIB / copy_pace.MB
-            disks = map(backend.operations.backend.disk, (source, target))
+            disks = map(backend.storage.disk, (source, target))
             percent = copy_pace.percent_of(mbps, disks) if rate else 100
             _move(
                 backend,
@@ -86,7 +86,7 @@ class LegMover(mover.Mover):
                 lambda: False,
             )
             name = naming.volume(volume)
-            if source in backend.operations.backend.disks_holding(name):
+            if source in backend.storage.disks_holding(name):
                 raise exception.DiskError(
                     f'disk {source} has a vdisk {name} that is no part of its '
                     'volume: see "diskplacer-manage disk audit"'
@@ -100,13 +100,13 @@ class LegMover(mover.Mover):
         """
         with _sole_volume(volume_id) as (backend, volume):
             _recover_others(backend, volume, naming.location(volume))
-            backend.operations.striping.release_throttle()
+            backend.storage.release_throttle()
 
     def recover(self) -> None:
         failed = []
         with _sole():
             for backend in backends.from_conf(cfg.CONF):
-                for disk in backend.operations.backend.disks():
+                for disk in backend.storage.disks():
                     for vdisk in disk.vdisks:
                         if not vdisk.moving:
                             continue
@@ -115,7 +115,7 @@ class LegMover(mover.Mover):
                         except exception.DiskPlacerError as error:
                             failed.append(f'{vdisk.name}: {error}')
                 if not failed:
-                    backend.operations.striping.release_throttle()
+                    backend.storage.release_throttle()
         if failed:
             raise exception.DiskError(
                 'moves are neither finished nor taken back: '
@@ -148,7 +148,7 @@ def _recover_others(
     """
     name = naming.volume(volume)
     for disk in _moving_disks(backend, name):
-        move = backend.operations.striping.interrupted_move(disk, name)
+        move = backend.storage.interrupted_move(disk, name)
         if move != (naming.location(volume), location):
             _recover(backend, disk, name)
             volume.refresh()
@@ -157,9 +157,7 @@ def _recover_others(
 def _moving_disks(backend: backends.Backend, name: str) -> list[str]:
     """Return the disks with legs of a vdisk that come or have left."""
     return [
-        disk.uuid
-        for disk in backend.operations.backend.disks()
-        if disk.has_moving(name)
+        disk.uuid for disk in backend.storage.disks() if disk.has_moving(name)
     ]
 
 
@@ -183,17 +181,19 @@ def _move(
     if old == location:
         return
     try:
-        old.step_to(location)
+        step = old.step_to(location)
     except ValueError as error:
         raise exception.DiskError(
             f'volume {volume.id} cannot be moved: {error}'
         ) from error
-    move = leg_move.LegMove(backend, volume, old, location, percent, mbps)
+    move = leg_move.LegMove(
+        backend, volume, old, location, step, percent, mbps
+    )
     try:
         leg_steps.run(move, progress, stopped)
     finally:
         if not _moving_disks(backend, naming.volume(volume)):
-            backend.operations.striping.release_throttle()
+            backend.storage.release_throttle()
 
 
 def _recover(backend: backends.Backend, disk: str, name: str) -> None:
@@ -203,10 +203,10 @@ def _recover(backend: backends.Backend, disk: str, name: str) -> None:
     if volume is None:
         operations.delete_everywhere(Location(), name)
         return
-    locations = operations.striping.interrupted_move(disk, name)
+    locations = backend.storage.interrupted_move(disk, name)
     if locations is None:
         # the rest of a move that was finished but for this
-        operations.striping.delete_moving(disk, name)
+        backend.storage.delete_moving(disk, name)
         operations.try_reserve(disk)
         return
     location = naming.location(volume)
@@ -214,7 +214,14 @@ def _recover(backend: backends.Backend, disk: str, name: str) -> None:
     if location != old and len(location) == len(old):
         # it was decided, and some legs are settled
         new = location
-    leg_steps.take_back(leg_move.LegMove(backend, volume, old, new))
+    # the rest of it
+    step = old.moved_to(new)
+    if step is None:
+        raise exception.DiskError(
+            f'volume {volume.id}: {old} to {new} is no step, nor the rest of '
+            'one'
+        )
+    leg_steps.take_back(leg_move.LegMove(backend, volume, old, new, step))
 
 
 def _volume_of(backend: backends.Backend, name: str) -> Volume | None:

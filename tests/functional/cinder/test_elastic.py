@@ -128,7 +128,7 @@ class ElasticTestCase(base.CinderTestCase):
         operations = self.volume[0].manager.driver.operations
         self.backend = operations.backend
         found = backends.Backend(
-            self.context, 'host1@vdisk', 'any', operations
+            self.context, 'host1@vdisk', 'any', operations, self.backend
         )
         patch = mock.patch.object(backends, 'from_conf', lambda conf: [found])
         patch.start()

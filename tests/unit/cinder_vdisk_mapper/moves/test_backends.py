@@ -65,7 +65,8 @@ class SetupTestCase(testtools.TestCase):
             ('node@lvm', 'hdd', 'node@lvm#pool'),
             (found.name, found.media, volume.host),
         )
-        self.assertIs(self.kinds['node@lvm'], found.operations.striping)
+        self.assertIs(self.kinds['node@lvm'], found.storage)
+        self.assertIs(found.storage, found.operations.backend)
 
     def test_no_backend(self):
         for host in ('node@files#pool', 'other@lvm', None):

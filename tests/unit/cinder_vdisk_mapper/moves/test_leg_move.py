@@ -29,6 +29,7 @@ from nova_diskplacer.placement.client import GB
 from tests.fakes import disks
 
 OLD, NEW = Location('aa'), Location('ab')
+STEP = OLD.step_to(NEW)
 SSD_MBPS = 500
 
 
@@ -36,11 +37,14 @@ class PaceTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.operations = mock.Mock()
-        self.operations.striping.disk = lambda uuid: disks.make_disk(
+        self.storage = self.operations.backend
+        self.storage.disk = lambda uuid: disks.make_disk(
             uuid, medium='hdd' if uuid == 'a' else 'ssd', mbps=SSD_MBPS
         )
-        backend = backends.Backend(None, 'node@lvm', 'any', self.operations)
-        self.move = leg_move.LegMove(backend, None, OLD, NEW, 10)
+        backend = backends.Backend(
+            None, 'node@lvm', 'any', self.operations, self.storage
+        )
+        self.move = leg_move.LegMove(backend, None, OLD, NEW, STEP, 10)
 
     def limits(self, *copied):
         """Return the parts of the time that the kernel is given."""
@@ -48,10 +52,7 @@ class PaceTest(testtools.TestCase):
         with mock.patch.object(time, 'monotonic') as clock:
             for clock.return_value, done in enumerate(copied):
                 told(done)
-        return [
-            one.args[0]
-            for one in self.operations.striping.limit_copies.mock_calls
-        ]
+        return [one.args[0] for one in self.storage.limit_copies.mock_calls]
 
     def test_the_slower_disk_bounds_the_rate(self):
         self.assertAlmostEqual(
@@ -104,14 +105,13 @@ class DecideTestCase(testtools.TestCase):
         self.disks = {
             uuid: disks.make_disk(uuid, mbps=SSD_MBPS) for uuid in 'ab'
         }
-        backend = self.operations.backend
-        backend.disk_root = self.useFixture(fixtures.TempDir()).path
-        backend.disk = self.disks.get
-        backend.check_disk = self.check_disk
-        self.operations.striping.disk = self.disks.get
+        self.storage = self.operations.backend
+        self.storage.disk_root = self.useFixture(fixtures.TempDir()).path
+        self.storage.disk = self.disks.get
+        self.storage.check_disk = self.check_disk
         for name in ('complete_legs', 'end_move', 'settle_legs'):
             setattr(
-                self.operations.striping,
+                self.storage,
                 name,
                 lambda *_, name=name: self.do(name),
             )
@@ -126,10 +126,13 @@ class DecideTestCase(testtools.TestCase):
         ):
             self.useFixture(fixtures.MockPatchObject(target, name, value))
         self.move = leg_move.LegMove(
-            backends.Backend(None, 'node@lvm', 'any', self.operations),
+            backends.Backend(
+                None, 'node@lvm', 'any', self.operations, self.storage
+            ),
             self.volume,
             OLD,
             NEW,
+            STEP,
             10,
         )
 
@@ -170,9 +173,7 @@ class DecideTestCase(testtools.TestCase):
             's\n',
             log.output,
         )
-        self.operations.striping.delete_moving.assert_called_once_with(
-            'a', 'volume-1'
-        )
+        self.storage.delete_moving.assert_called_once_with('a', 'volume-1')
 
     def test_server_is_locked_while_its_claim_follows(self):
         """None of its vdisks is bound to the claim meanwhile."""
@@ -180,8 +181,7 @@ class DecideTestCase(testtools.TestCase):
         source = disks.make_disk('a', held=[piece])
         for name in ('find_vdisk', 'usable_vdisk'):
             found = source, piece
-            setattr(self.operations.backend, name, lambda *_, f=found: f)
-            setattr(self.operations.striping, name, lambda *_, f=found: f)
+            setattr(self.storage, name, lambda *_, f=found: f)
         self.operations.free_gb.return_value = 2
         self.volume.provider_location = str(OLD)
         held = ['server-s', 'moving']
@@ -203,8 +203,7 @@ class DecideTestCase(testtools.TestCase):
 
     def test_what_was_unfilled_before(self):
         piece = VDisk('volume-1', '1', 's', 2 << 30, minimum=1)
-        here = disks.make_disk('a', held=[piece]), piece
-        self.operations.backend.find_vdisk.return_value = here
+        source = disks.make_disk('a', held=[piece])
         self.operations.placement.provider_allocations.return_value = {
             's': {GB: 5}
         }
@@ -221,27 +220,29 @@ class DecideTestCase(testtools.TestCase):
             # by an earlier release
             (None, True, None),
         ):
-            self.operations.backend.recorded_move.return_value = (
+            self.storage.recorded_move.return_value = (
                 record and move_records.Record(*record)
             )
             held = [coming] if is_begun else []
             self.disks['b'] = disks.make_disk('b', held=held)
-            self.assertEqual(unfilled_gb, self.move._claim_move.unfilled_gb)
+            claim = self.move._claim_move(source, self.disks['b'])
+            self.assertEqual(unfilled_gb, claim.unfilled_gb)
 
     def test_taken_back_at_no_rate(self):
         """A disk that is away is not asked for its throughput."""
-        self.operations.striping.disk = mock.Mock(side_effect=KeyError)
+        self.useFixture(
+            fixtures.MockPatchObject(
+                leg_move.copy_pace, 'step_mbps', side_effect=KeyError
+            )
+        )
         self.disks['b'] = disks.make_disk(
             'b', held=[VDisk('volume-1', '1', None, 1, moving=True)]
         )
-        here = None, VDisk('volume-1', '1', None, 1)
-        self.operations.backend.find_vdisk.return_value = here
-        ended = self.operations.striping.end_move = mock.Mock()
+        self.storage.find_vdisk.return_value = self.disks['a'], None
+        ended = self.storage.end_move = mock.Mock()
         self.move.undo()
         ended.assert_called_once_with(OLD, 'volume-1', 2)
-        self.operations.striping.delete_moving.assert_called_once_with(
-            'b', 'volume-1'
-        )
+        self.storage.delete_moving.assert_called_once_with('b', 'volume-1')
 
     def test_target_that_is_gone(self):
         self.lose('b')
@@ -250,7 +251,7 @@ class DecideTestCase(testtools.TestCase):
         self.volume.provider_location = 'a,b'
         self.assertRaises(exception.DiskError, self.move.finish)
         self.assertEqual([], self.done)
-        self.operations.striping.delete_moving.assert_not_called()
+        self.storage.delete_moving.assert_not_called()
 
     def test_not_decided(self):
         # as by another process
@@ -263,4 +264,4 @@ class DecideTestCase(testtools.TestCase):
         )
         self.lose('a')
         self.assertRaises(exception.DiskError, self.move.undo)
-        self.operations.striping.delete_moving.assert_not_called()
+        self.storage.delete_moving.assert_not_called()

@@ -84,8 +84,9 @@ class World(test_lvm_walk.World):
         }
         self.snapshots = []
         self.deleted = False
+        operations = self.driver.operations
         backend = backends.Backend(
-            None, 'node@vdisk', 'any', self.driver.operations
+            None, 'node@vdisk', 'any', operations, operations.backend
         )
         records = mock.Mock(others=self.records)
         self.purged = False
