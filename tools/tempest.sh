@@ -13,11 +13,14 @@
 #    under the License.
 
 
-# Run Cinder's tempest tests on a real OpenStack of this machine, with
-# VDiskMapperDriver as its only volume driver.
+# Run tempest tests on a real OpenStack of this machine, with VDiskMapperDriver
+# as its only volume driver: Cinder's, or Nova's of servers with vdisks that
+# move between hosts.
 #
-#   tools/tempest.sh [--json FILE] [--concurrency N] [--keep] [REGEX...]
+#   tools/tempest.sh [--moves] [--json FILE] [--concurrency N] [--keep]
+#                    [REGEX...]
 #
+#   --moves          Nova's tests of migration, resize and shelving
 #   --json FILE      write the outcome
 #   --concurrency N  tests at once (2)
 #   --keep           leave the cloud running

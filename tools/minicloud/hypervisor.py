@@ -68,7 +68,7 @@ def initiator(host: str) -> str:
 def namespaces(state: State, host: str) -> Process:
     """Return the process that keeps the namespaces of a host."""
     directory = _directory(state, host)
-    mounts = {state.host_dir(host) / 'nova' / 'instances': instances(state)}
+    mounts = {_own_instances(state, host): instances(state)}
     for name, path in DIRECTORIES.items():
         mounts[directory / name] = pathlib.Path(path)
         (directory / name).mkdir(parents=True, exist_ok=True)
@@ -193,6 +193,16 @@ def remove_cgroups(state: State) -> None:
                 # machine/ is shared: it stays if others are in it
                 with contextlib.suppress(OSError):
                     os.rmdir(path)
+
+
+def _own_instances(state: State, host: str) -> pathlib.Path:
+    """Return the directory of Nova's instances that only a host sees there.
+
+    It is that of all hosts that share one.
+    """
+    if any(one.shared_instances for one in state.hosts if one.name == host):
+        return state.path / 'shared-instances'
+    return state.host_dir(host) / 'nova' / 'instances'
 
 
 def _uri(state: State, host: str) -> str:

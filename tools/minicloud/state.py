@@ -49,6 +49,8 @@ class Host:
     GiB, ``mbps`` what each can do in MB/s and ``iops`` in requests per second
     (0: whatever the machine below does). It runs cinder-backup if it is to
     take ``backups``. Servers can move to it and from it if it has ``moves``.
+    With ``shared_instances`` it has Nova's files of servers, and so the root
+    disks of real guests, in a directory that all such hosts share.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Host:
     media: tuple[str, ...] = ('any',)
     backups: bool = False
     moves: bool = False
+    shared_instances: bool = False
 
     @property
     def backends(self) -> dict[str, str]:

@@ -11,9 +11,13 @@
 #    under the License.
 
 
-"""``python -m tools.tempest``: run Cinder's tempest tests on the cloud."""
+"""``python -m tools.tempest``: run tests of tempest on the cloud.
+
+They are Cinder's, or Nova's of servers that move between hosts.
+"""
 
 import argparse
+import dataclasses
 import datetime
 import importlib.metadata
 import json
@@ -48,10 +52,69 @@ HOSTS = (
         backups=True,
     ),
 )
-SELECTED = (
-    r'^tempest\.api\.volume\.',
-    r'^cinder_tempest_plugin\.api\.volume\.',
-    r'^cinder_tempest_plugin\.scenario\.',
+# Between these, servers move.
+MOVING_HOSTS = tuple(
+    Host(
+        name,
+        'libvirt',
+        disks=6,
+        media=('ssd',),
+        moves=True,
+        shared_instances=True,
+    )
+    for name in ('compute1', 'compute2')
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """Tests, by patterns of their names, and the cloud that they need.
+
+    ``vdisks`` is how many a server has by its flavor, and by the one that it
+    is resized to.
+    """
+
+    hosts: tuple[Host, ...]
+    selected: tuple[str, ...]
+    vdisks: tuple[int, int] = (0, 0)
+
+    @property
+    def flavors(self) -> tuple[str, str]:
+        """The names of the flavors."""
+        before, after = (
+            f'vdisks-{count}' if count else 'plain' for count in self.vdisks
+        )
+        return before, after
+
+    def create_flavors(self, cloud: Cloud) -> None:
+        for count, name in zip(self.vdisks, self.flavors, strict=True):
+            if name not in cloud.flavors:
+                cloud.flavors[name] = cloud.api.create_flavor(
+                    name,
+                    vdisks=count,
+                    vdisk_gb=1,
+                    mapping='round_robin',
+                    media='ssd',
+                )
+
+
+VOLUMES = Suite(
+    HOSTS,
+    (
+        r'^tempest\.api\.volume\.',
+        r'^cinder_tempest_plugin\.api\.volume\.',
+        r'^cinder_tempest_plugin\.scenario\.',
+    ),
+)
+MOVES = Suite(
+    MOVING_HOSTS,
+    (
+        r'^tempest\.api\.compute\.admin\.test_live_migration',
+        r'^tempest\.api\.compute\.admin\.test_migrations',
+        r'^tempest\.api\.compute\.servers\.test_server_actions\..*'
+        r'(resize|shelve|reboot|stop_start)',
+    ),
+    vdisks=(1, 2),
 )
 KNOWN = pathlib.Path(__file__).with_name('known.toml')
 BIN = pathlib.Path(os.environ.get('TEMPEST_BIN', ''))
@@ -64,25 +127,27 @@ def main() -> int:
     parser.add_argument('--json', metavar='FILE')
     parser.add_argument('--concurrency', type=int, default=2)
     parser.add_argument('--keep', action='store_true')
+    parser.add_argument('--moves', action='store_true')
     args = parser.parse_args()
+    suite = MOVES if args.moves else VOLUMES
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupted)
     existing = os.environ.get('DISKPLACER_CLOUD')
     if existing:
         cloud = Cloud(pathlib.Path(existing))
         cloud.attach()
-        return run(cloud, args)
+        return run(cloud, suite, args)
     path = tempfile.mkdtemp(prefix='diskplacer-tempest-', dir='/var/tmp')
-    cloud = Cloud(pathlib.Path(path), HOSTS)
+    cloud = Cloud(pathlib.Path(path), suite.hosts)
     if args.keep:
         cloud.__enter__()
         print(
             f'the cloud stays up: DISKPLACER_CLOUD={path}; take it down '
             f'with tools/demo.sh --stop --state {path}'
         )
-        return run(cloud, args)
+        return run(cloud, suite, args)
     with cloud:
-        return run(cloud, args)
+        return run(cloud, suite, args)
 
 
 def _interrupted(number: int, frame: types.FrameType | None) -> None:
@@ -92,16 +157,18 @@ def _interrupted(number: int, frame: types.FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def run(cloud: Cloud, args: argparse.Namespace) -> int:
+def run(cloud: Cloud, suite: Suite, args: argparse.Namespace) -> int:
     """Run the tests, tell the outcome, and return the exit status."""
     home = cloud.state.path / 'tempest'
     shutil.rmtree(home, ignore_errors=True)
     workspace = home / 'workspace'
     workspace.mkdir(parents=True)
     _tempest('init', workspace=workspace)
-    config.write(cloud, workspace)
+    suite.create_flavors(cloud)
+    config.write(cloud, workspace, suite.flavors)
     known = results.known(KNOWN)
-    tests, left_out = _select(_listed(workspace), args.regex, known)
+    listed = _listed(workspace, suite.selected)
+    tests, left_out = _select(listed, args.regex, known)
     if not tests:
         print('tools/tempest.sh: no such test', file=sys.stderr)
         return 2
@@ -117,11 +184,11 @@ def run(cloud: Cloud, args: argparse.Namespace) -> int:
     return 1 if summary['unexplained'] else 0
 
 
-def _listed(workspace: pathlib.Path) -> list[str]:
+def _listed(workspace: pathlib.Path, selected: tuple[str, ...]) -> list[str]:
     """Return the names of all tests that there are to choose from."""
     text = _tempest('run', '--list', '--regex', '.', workspace=workspace)
     names = [results.TAGS.sub('', line) for line in text.splitlines()]
-    return sorted({n for n in names if re.search('|'.join(SELECTED), n)})
+    return sorted({n for n in names if re.search('|'.join(selected), n)})
 
 
 def _select(
