@@ -18,17 +18,13 @@ serves the device as a file by FUSE, with a loop device on it. Around them are
 the interfaces of Cinder's target drivers, of os-brick, of the ACLs of LIO and
 of udev's names of devices. As in the kernel, both outlive cinder-volume.
 
-    python -m tools.minicloud.iscsi PROGRAM ...
-
-runs a program with this in place of iSCSI.
+``tools.minicloud.with_iscsi`` runs a program with this in place of iSCSI.
 """
 
 import dataclasses
-import importlib.metadata
 import json
 import os
 import pathlib
-import sys
 import typing
 
 from cinder.volume.targets import iscsi
@@ -294,17 +290,3 @@ def _state() -> states.State:
 
 def _targets() -> Targets:
     return Targets(_state())
-
-
-def main() -> None:
-    """Run a program with this in place of iSCSI."""
-    install()
-    del sys.argv[0]
-    (program,) = importlib.metadata.entry_points(
-        group='console_scripts', name=sys.argv[0]
-    )
-    sys.exit(program.load()())
-
-
-if __name__ == '__main__':
-    main()

@@ -30,7 +30,7 @@ from tools.minicloud.process import Process
 from tools.minicloud.state import Host
 from tools.minicloud.state import State
 
-_WITH_ISCSI = [sys.executable, '-m', 'tools.minicloud.iscsi']
+_WITH_ISCSI = [sys.executable, '-m', 'tools.minicloud.with_iscsi']
 _IMPORT_TOOLS = {'PYTHONPATH': str(pathlib.Path(__file__).parents[2])}
 
 
