@@ -162,6 +162,8 @@ def moving_of(
         if server is None or not there:
             continue
         source = host_of(volume)
+        # as a disk has it
+        node = server['hypervisor_hostname'] or there
         moving += [
             facts.MovingVDisk(
                 volume['id'],
@@ -172,7 +174,7 @@ def moving_of(
                 short_device(attached.get('device')),
             )
             for host in hosts
-            if facts.is_host(host, there)
+            if facts.is_host(host, node)
         ]
     return moving
 
@@ -374,6 +376,21 @@ def read_compute_services(connection: Connection) -> list[Item]:
     """
     with convert_errors('compute services'):
         return list(connection.compute.services(binary='nova-compute'))
+
+
+def read_hosts_of_nodes(connection: Connection) -> dict[str, str]:
+    """Return the host of nova-compute of each compute node, by its name.
+
+    A host with a name of its own (``host`` in nova.conf) has another one as
+    its node, which is that of its hypervisor.
+
+    :raises DiskPlacerError: Nova does not answer.
+    """
+    with convert_errors('compute nodes'):
+        return {
+            node['name']: node['service_details']['host']
+            for node in connection.compute.hypervisors(details=True)
+        }
 
 
 def read_volume_services(connection: Connection) -> list[Item]:

@@ -33,6 +33,7 @@ class Room:
         self._connection = connection
         self._chosen = chosen
         self._disks: list[facts_.Disk] | None = None
+        self._hosts_of_nodes: dict[str, str] = {}
         self._computes: set[str] = set()
         self._backends: set[tuple[str, str]] = set()
 
@@ -52,6 +53,7 @@ class Room:
         if server.request is None:
             return None
         if self._disks is None:
+            self._hosts_of_nodes = cloud.read_hosts_of_nodes(self._connection)
             self._computes = {
                 service['host']
                 for service in cloud.read_compute_services(self._connection)
@@ -66,15 +68,18 @@ class Room:
                 cloud.placement(self._connection), self._chosen
             )
         sections = {volume.section for volume in server.volumes}
-        return [
-            room.host
+        hosts = (
+            self._hosts_of_nodes.get(room.host, room.host)
             for room in capacity.capacities(self._disks, server.request)
             if room.servers
-            and not facts_.is_host(room.host, server.host)
-            and _names(room.host, self._computes)
+        )
+        return [
+            host
+            for host in hosts
+            if not facts_.is_host(host, server.host)
+            and _names(host, self._computes)
             and all(
-                _names(room.host, self._hosts_of(section))
-                for section in sections
+                _names(host, self._hosts_of(section)) for section in sections
             )
         ]
 

@@ -69,7 +69,7 @@ class MovingTest(base.BaseTestCase):
     DISK = 'b0000000-0000-4000-8000-000000000000'
     EXPORT = '192.0.2.1:3260,1 iqn.2010-10.org.openstack:volume-1 0'
 
-    def moving(self, *volumes, there='host-b'):
+    def moving(self, *volumes, there='host-b', node=None):
         return cloud.moving_of(
             volumes,
             [
@@ -77,7 +77,13 @@ class MovingTest(base.BaseTestCase):
                 facts.Disk('c', 'host-b.example.org'),
                 facts.Disk('d', 'host-d.example.org'),
             ],
-            {'s1': {'id': 's1', 'compute_host': there}},
+            {
+                's1': {
+                    'id': 's1',
+                    'compute_host': there,
+                    'hypervisor_hostname': node,
+                }
+            },
         )
 
     def exported(self, host='host-a@vdisk#pool', **fields):
@@ -110,6 +116,12 @@ class MovingTest(base.BaseTestCase):
         exported = self.exported('host-b@vdisk#pool')
         (found,) = self.moving(exported, self.at_rest())
         self.assertEqual('', found.source)
+
+    def test_host_with_another_name_than_its_node(self):
+        volumes = self.exported(), self.at_rest()
+        (found,) = self.moving(*volumes, there='rack-1', node='host-b')
+        self.assertEqual('host-b.example.org', found.host)
+        self.assertEqual('host-a', found.source)
 
     def test_what_does_not_move(self):
         for volumes in (

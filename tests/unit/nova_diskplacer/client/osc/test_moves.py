@@ -45,6 +45,20 @@ class MoveTestCase(test_commands.CommandTestCase):
             f'{NOVA}/os-services',
             json=lambda *_: {'services': self.services},
         )
+        self.nodes = {HOST: HOST, OTHER: OTHER}
+        self.requests.get(
+            f'{NOVA}/os-hypervisors/detail',
+            json=lambda *_: {
+                'hypervisors': [
+                    {
+                        'id': f'id-of-{node}',
+                        'hypervisor_hostname': node,
+                        'service': {'host': host},
+                    }
+                    for node, host in self.nodes.items()
+                ]
+            },
+        )
         self.backends = [
             {'host': f'{host}@vdisk', 'state': 'up', 'status': 'enabled'}
             for host in (HOST, OTHER)
@@ -302,6 +316,23 @@ class CheckMoveTest(MoveTestCase):
             status, _, _, shown = self.check()
             self.assertEqual((3, []), (status, shown['hosts_with_room']))
             self.assertIn('no other host', shown['reasons'][0]['reason'])
+
+    def test_hosts_with_other_names_than_their_nodes(self):
+        self.nodes = {HOST: 'rack-1', OTHER: 'rack-2'}
+        self.services = [
+            self.service(host, 'up', 'enabled')
+            for host in ('rack-1', 'rack-2')
+        ]
+        for backend, host in zip(
+            self.backends, ('rack-1', 'rack-2'), strict=True
+        ):
+            backend['host'] = f'{host}@vdisk'
+        self.server['OS-EXT-SRV-ATTR:host'] = 'rack-1'
+        self.server['OS-EXT-SRV-ATTR:hypervisor_hostname'] = HOST
+        self.answer_volume(host='rack-1')
+        status, live, cold, shown = self.check()
+        self.assertEqual(['rack-2'], shown['hosts_with_room'])
+        self.assertEqual((0, True, True), (status, live, cold))
 
     def test_flavor_without_vdisks(self):
         self.server['flavor'] = {'extra_specs': {}}
