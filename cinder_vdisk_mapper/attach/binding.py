@@ -292,7 +292,7 @@ class Binder:
             self.operations.check_claimed_disks(server.uuid, claims)
             unfilled = {
                 disk.uuid: ledger.unfilled_gb(
-                    disk, server.uuid, claims[disk.uuid]
+                    disk.vdisks, server.uuid, claims[disk.uuid]
                 )
                 for disk in disks
                 if disk.uuid in claims

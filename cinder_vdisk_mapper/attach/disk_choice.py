@@ -41,7 +41,7 @@ import numpy as np
 from nova_diskplacer.disks import discover
 from nova_diskplacer.mapping import plugins
 from nova_diskplacer.placement import ledger
-from nova_diskplacer.placement.claimed_space import Figures
+from nova_diskplacer.placement.ledger import Figures
 
 Disks = Sequence[discover.Disk]
 
@@ -187,7 +187,7 @@ def _unfilled_gb(
     """Return the GiB of a server's claim on each disk that no vdisk fills."""
     return {
         disk.uuid: ledger.unfilled_gb(
-            disk, server_id, claims.get(disk.uuid, 0)
+            disk.vdisks, server_id, claims.get(disk.uuid, 0)
         )
         for disk in disks
     }

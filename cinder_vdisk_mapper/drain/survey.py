@@ -231,7 +231,7 @@ def _unfilled_claims(
         disk.uuid
         for disk in disks
         if ledger.unfilled_gb(
-            disk, server, claims[disk.uuid].get(server, {}).get(GB, 0)
+            disk.vdisks, server, claims[disk.uuid].get(server, {}).get(GB, 0)
         )
         > 0
     )

@@ -69,7 +69,7 @@ def read_unfilled_gb(
 def _held(
     disk: discover.Disk, claims: dict[str, Resources], server: str
 ) -> Held:
-    return Held(claims.get(server, {}), ledger.filled_gb(disk, server))
+    return Held(claims.get(server, {}), ledger.filled_gb(disk.vdisks, server))
 
 
 def claimed_gb(size_gb: int, unfilled_gb: int) -> int:

@@ -10,20 +10,33 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Claimed and reserved space on disks.
+"""Claims of servers on a disk, and space reserved for vdisks, in GiB.
 
-All figures are in GiB. A server's claim on a disk is what its allocations in
-Placement hold there; a vdisk counts against the claim of the server that it
-was bound for, attached or not. ``claimed_space`` has the rule for both.
+A server's claim is what its allocations in Placement hold on the disk; a vdisk
+counts against the claim of the server that it was bound for, attached or not.
+
+The invariant: each consumer takes the larger of its claim and its vdisks, and
+a disk's claims and its reserved part are together what is taken:
+
+    sum of claims + reserved = sum over servers of max(claim, vdisks)
+
+A claim may be smaller than the vdisks that exist, because the rest is
+reserved. It follows that a claim holds the space of vdisks to come only as
+far as it exceeds the server's vdisks on that disk. So a server that gets new
+vdisks on a disk claims all that it has there, and the new ones: ``claim_gb``.
+
+While Nova moves a server, the migration is the consumer of the old claim, and
+nothing tells Placement that the server's vdisks are the migration's. Both
+count until Nova drops one of them.
 """
 
 import collections
 import collections.abc
 
-from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
-from nova_diskplacer.placement import claimed_space
-from nova_diskplacer.placement.claimed_space import Figures
+
+#: figures by server or by disk
+Figures = collections.abc.Mapping[str, int]
 
 
 def reserved_gb(
@@ -33,16 +46,48 @@ def reserved_gb(
     taken: dict[str | None, int] = collections.defaultdict(int)
     for vdisk in vdisks:
         taken[vdisk.server_id] += vdisk.size_gb
-    return claimed_space.reserved_of(taken, claims)
+    return reserved_of(taken, claims)
 
 
-def filled_gb(disk: discover.Disk, server_id: str) -> int:
-    """Return the GiB of a server's vdisks on a disk."""
+def reserved_of(
+    taken: collections.abc.Mapping[str | None, int], claims: Figures
+) -> int:
+    """Return the GiB that vdisks take outside the servers' claims.
+
+    :param taken: GiB of a disk's vdisks by server, None for no server.
+    """
     return sum(
-        vdisk.size_gb for vdisk in disk.vdisks if vdisk.server_id == server_id
+        max(0, gb - (claims.get(server, 0) if server else 0))
+        for server, gb in taken.items()
     )
 
 
-def unfilled_gb(disk: discover.Disk, server_id: str, claim: int) -> int:
-    """Return the GiB of a server's claim on a disk that no vdisk fills."""
-    return claim - filled_gb(disk, server_id)
+def filled_gb(vdisks: collections.abc.Iterable[VDisk], server_id: str) -> int:
+    """Return the GiB of a server's vdisks among those of a disk."""
+    return sum(
+        vdisk.size_gb for vdisk in vdisks if vdisk.server_id == server_id
+    )
+
+
+def unfilled_gb(
+    vdisks: collections.abc.Iterable[VDisk], server_id: str, claim: int
+) -> int:
+    """Return the GiB of a server's claim that no vdisk of its disk fills."""
+    return claim - filled_gb(vdisks, server_id)
+
+
+def claim_gb(bound_gb: int, new_gb: int, held_gb: int, free_gb: int) -> int:
+    """Return the GiB that a server claims on a disk that has room for it.
+
+    It claims all of its vdisks there, so that the claim never depends on
+    when the agent has reserved them, unless they are reserved and the disk
+    has no room to count them twice until the agent looks again.
+
+    :param bound_gb: GiB of its vdisks there.
+    :param new_gb: GiB of those to come.
+    :param held_gb: GiB of its vdisks that are reserved.
+    :param free_gb: GiB of the disk that are neither claimed nor reserved.
+    """
+    if new_gb or bound_gb <= free_gb:
+        return bound_gb + new_gb
+    return bound_gb - held_gb

@@ -22,7 +22,7 @@ from nova_diskplacer import constants
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
 from nova_diskplacer.mapping import plugins
-from nova_diskplacer.placement import claimed_space
+from nova_diskplacer.placement import ledger
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
 from nova_diskplacer.placement.client import Resources
@@ -250,7 +250,7 @@ class DiskPlan:
         """Subtract the claims of the vdisks that are bound already.
 
         A disk that gets a new vdisk has all of them claimed, see
-        ``claimed_space``.
+        :mod:`ledger`.
 
         :returns: the free capacity without those claims, the number of bound
             vdisks on each disk (H, D), and the disks that lack room for the
@@ -362,7 +362,7 @@ class DiskPlan:
         claims = {}
         for column, disk in enumerate(disks):
             new = int(counts[column])
-            gb = claimed_space.claim_gb(
+            gb = ledger.claim_gb(
                 own_gb[disk],
                 new * request.piece_gb,
                 self._held_gb(

@@ -26,7 +26,7 @@ import numpy as np
 
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
-from nova_diskplacer.placement import claimed_space
+from nova_diskplacer.placement import ledger
 from nova_diskplacer.profiles import configured
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import placement_queries
@@ -255,7 +255,7 @@ def _reserved_for_others(
         if claims is not None:
             taken = cache.taken_gb(provider, disk)
             taken.pop(server, None)
-            reserved[disk] = claimed_space.reserved_of(taken, claims)
+            reserved[disk] = ledger.reserved_of(taken, claims)
     return reserved
 
 

@@ -110,7 +110,7 @@ class Host(base.Host):
 
         def unfilled(disk):
             claim = claims[disk.uuid].get(server_id, {}).get(base.GB, 0)
-            return ledger.unfilled_gb(disk, server_id, claim)
+            return ledger.unfilled_gb(disk.vdisks, server_id, claim)
 
         def free(disk):
             return inventory.compute_figures(disk, claims[disk.uuid]).free_gb

@@ -36,6 +36,8 @@ CLAIMS = strategies.dictionaries(
     strategies.sampled_from(SERVERS[:2]), strategies.integers(1, 60)
 )
 
+GB = strategies.integers(0, 20)
+
 
 class ReservedTestCase(testtools.TestCase):
     def test_cases(self):
@@ -71,9 +73,7 @@ class ReservedTestCase(testtools.TestCase):
         self.assertLessEqual(reserved, taken)
         # binding what is claimed, and only that, changes nothing
         for server, claim in claims.items():
-            room = ledger.unfilled_gb(
-                fake_disks.make_disk('d', held=held), server, claim
-            )
+            room = ledger.unfilled_gb(held, server, claim)
             if room > 0:
                 filled = [*held, fake_disks.make_vdisk('new', server, room)]
                 self.assertEqual(reserved, ledger.reserved_gb(filled, claims))
@@ -81,3 +81,24 @@ class ReservedTestCase(testtools.TestCase):
                 self.assertEqual(
                     reserved + 1, ledger.reserved_gb(over, claims)
                 )
+
+
+class ClaimTestCase(testtools.TestCase):
+    @hypothesis.given(GB, GB, GB, GB, GB, strategies.data())
+    def test_the_ledger_holds_what_exists_and_what_is_to_come(
+        self, bound, new, others_vdisks, others_claim, spare, data
+    ):
+        held = data.draw(strategies.integers(0, bound))
+        others = {'other': others_vdisks}
+        claims = {'other': others_claim}
+        reserved = ledger.reserved_of(others, claims) + held
+        free = spare + (bound + new if new else bound - held)
+        total = reserved + others_claim + free
+        claim = ledger.claim_gb(bound, new, held, free)
+        # Placement accepts it beside what was reserved before
+        self.assertLessEqual(claim, free)
+        claims['one'] = claim
+        taken = {**others, 'one': bound}
+        after = ledger.reserved_of(taken, claims) + sum(claims.values())
+        self.assertEqual(bound + new + max(others_vdisks, others_claim), after)
+        self.assertLessEqual(after, total)
