@@ -37,8 +37,6 @@ from nova_diskplacer.placement.client import Allocations
 from nova_diskplacer.placement.client import PlacementClient
 from nova_diskplacer.placement.client import Resources
 
-_ATTEMPTS = 10
-
 
 class Held(NamedTuple):
     """The claim of a server on a disk, and the GiB of its vdisks there."""
@@ -205,8 +203,9 @@ class VDiskMove:
         part_of: collections.abc.Callable[[Held, Held], Resources],
     ) -> None:
         """Move a part of the server's claim, which ``part_of`` returns."""
-        server, refusal = self.server, ''
-        for _ in range(_ATTEMPTS):
+        server = self.server
+
+        def attempt() -> None:
             old = _read(self.client, source, self.read_disk)
             new = _read(self.client, target, self.read_disk)
             allocations = self.client.allocations(server)
@@ -221,26 +220,20 @@ class VDiskMove:
             filled = dataclasses.replace(new, disk=usable).figures(
                 server, after.resources.get(target)
             )
-            _check_fits(target, filled)
-            try:
-                self.client.reshape(
-                    {
-                        source: (old.generation, inventory.inventories(left)),
-                        target: (
-                            new.generation,
-                            inventory.inventories(filled),
-                        ),
-                    },
-                    server,
-                    after,
-                )
-            except exception.Conflict as error:
-                refusal = str(error)
-            else:
-                return
-        raise exception.Conflict(
-            f'Placement refused {_ATTEMPTS} times to move the claim of server '
-            f'{server} from disk {source} to {target}: {refusal}'
+            inventory.check_fits(target, filled)
+            self.client.reshape(
+                {
+                    source: (old.generation, inventory.inventories(left)),
+                    target: (new.generation, inventory.inventories(filled)),
+                },
+                server,
+                after,
+            )
+
+        inventory.retry(
+            f'move the claim of server {server} from disk {source} to '
+            f'{target}',
+            attempt,
         )
 
 
@@ -298,13 +291,3 @@ def moved(
         allocations,
         resources={uuid: claim for uuid, claim in resources.items() if claim},
     )
-
-
-def _check_fits(uuid: str, figures: inventory.DiskFigures) -> None:
-    if figures.free_gb < 0 or figures.used_mbps > figures.total_mbps:
-        raise exception.DiskError(
-            f'the claim does not fit on disk {uuid}: {figures.used_gb} GiB '
-            f'claimed and {figures.reserved_gb} GiB reserved of '
-            f'{figures.total_gb}, {figures.used_mbps} of '
-            f'{figures.total_mbps} MB/s claimed'
-        )

@@ -183,7 +183,8 @@ def ensure_claim(
     :raises PlacementError: Placement does not answer or refuses, or the
         server has no allocations.
     """
-    for _ in range(_ATTEMPTS):
+
+    def attempt() -> None:
         generation, _present = client.inventories(uuid)
         disk = read_disk()
         claims = client.provider_allocations(uuid)
@@ -202,30 +203,17 @@ def ensure_claim(
                 f'disk {uuid} is being drained and takes no claims'
             )
         figures = compute_figures(disk, {**claims, server: claimed})
-        if figures.free_gb < 0 or figures.used_mbps > figures.total_mbps:
-            raise exception.DiskError(
-                f'the claim does not fit on disk {uuid}: {figures.used_gb} '
-                f'GiB claimed and {figures.reserved_gb} GiB reserved of '
-                f'{figures.total_gb}, {figures.used_mbps} of '
-                f'{figures.total_mbps} MB/s claimed'
-            )
-        try:
-            client.reshape(
-                {uuid: (generation, inventories(figures))},
-                server,
-                dataclasses.replace(
-                    allocations,
-                    resources={**allocations.resources, uuid: claimed},
-                ),
-            )
-        except exception.Conflict as error:
-            refusal = str(error)
-        else:
-            return
-    raise exception.Conflict(
-        f'Placement refused {_ATTEMPTS} times to change the claim of server '
-        f'{server} on disk {uuid}: {refusal}'
-    )
+        check_fits(uuid, figures)
+        client.reshape(
+            {uuid: (generation, inventories(figures))},
+            server,
+            dataclasses.replace(
+                allocations,
+                resources={**allocations.resources, uuid: claimed},
+            ),
+        )
+
+    retry(f'change the claim of server {server} on disk {uuid}', attempt)
 
 
 def release_claim(
@@ -244,7 +232,8 @@ def release_claim(
         migration's allocations.
     :raises PlacementError: Placement does not answer or refuses.
     """
-    for _ in range(_ATTEMPTS):
+
+    def attempt() -> None:
         generation, present = client.inventories(uuid)
         disk = read_disk()
         claims = client.provider_allocations(uuid)
@@ -260,20 +249,47 @@ def release_claim(
             for provider, resources in allocations.resources.items()
             if provider != uuid
         }
+        client.reshape(
+            {uuid: (generation, inventories(figures))},
+            migration,
+            dataclasses.replace(allocations, resources=kept),
+            'MIGRATION',
+        )
+
+    retry(f'drop the claim of migration {migration} on disk {uuid}', attempt)
+
+
+def check_fits(uuid: str, figures: DiskFigures) -> None:
+    """Check that a disk has the room for its claims and vdisks.
+
+    :raises DiskError: it has not.
+    """
+    if figures.free_gb < 0 or figures.used_mbps > figures.total_mbps:
+        raise exception.DiskError(
+            f'the claim does not fit on disk {uuid}: {figures.used_gb} GiB '
+            f'claimed and {figures.reserved_gb} GiB reserved of '
+            f'{figures.total_gb}, {figures.used_mbps} of '
+            f'{figures.total_mbps} MB/s claimed'
+        )
+
+
+def retry(change: str, attempt: collections.abc.Callable[[], None]) -> None:
+    """Change claims; again where other processes have changed them meanwhile.
+
+    :param change: what is changed, for the error.
+    :param attempt: reads what it changes, and raises Conflict.
+    :raises Conflict: others kept changing them.
+    """
+    refusal = ''
+    for _ in range(_ATTEMPTS):
         try:
-            client.reshape(
-                {uuid: (generation, inventories(figures))},
-                migration,
-                dataclasses.replace(allocations, resources=kept),
-                'MIGRATION',
-            )
+            attempt()
         except exception.Conflict as error:
             refusal = str(error)
         else:
             return
     raise exception.Conflict(
-        f'Placement refused {_ATTEMPTS} times to drop the claim of migration '
-        f'{migration} on disk {uuid}: {refusal}'
+        f'Placement refused {_ATTEMPTS} times to {change}: {refusal}'
     )
 
 

@@ -16,9 +16,7 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_diskplacer import exception
 from nova_diskplacer.placement import claim_moves
-from nova_diskplacer.placement import inventory
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
 from nova_diskplacer.placement.client import Allocations
@@ -116,22 +114,6 @@ class PartTestCase(unittest.TestCase):
             back = part.get(GB, 0)
             claims = [claims[0] + back, claims[1] - back]
             self.assertEqual([claimed, target], claims)
-
-
-class FitsTestCase(unittest.TestCase):
-    def test_what_fits(self):
-        for reserved, claimed, mbps, fits in (
-            (40, 60, 150, True),
-            (41, 60, 150, False),
-            (40, 61, 150, False),
-            (40, 60, 151, False),
-        ):
-            figures = inventory.DiskFigures(100, reserved, claimed, 150, mbps)
-            if fits:
-                claim_moves._check_fits('disk', figures)
-                continue
-            with self.assertRaisesRegex(exception.DiskError, 'disk disk'):
-                claim_moves._check_fits('disk', figures)
 
 
 class MovedTestCase(unittest.TestCase):

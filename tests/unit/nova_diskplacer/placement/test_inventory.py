@@ -294,3 +294,21 @@ class SyncDiskTest(base.BaseTestCase):
             self.assertEqual(10, found.used_gb)
         self.sync(provider, disk(('server-1', 10)))
         self.assertEqual((100, 0), provider.gb)
+
+
+class FitsTestCase(base.BaseTestCase):
+    def test_what_fits(self):
+        for reserved, claimed, mbps, fits in (
+            (40, 60, 150, True),
+            (41, 60, 150, False),
+            (40, 61, 150, False),
+            (40, 60, 151, False),
+        ):
+            figures = inventory.DiskFigures(100, reserved, claimed, 150, mbps)
+            if fits:
+                inventory.check_fits('disk', figures)
+                continue
+            error = self.assertRaises(
+                exception.DiskError, inventory.check_fits, 'disk', figures
+            )
+            self.assertIn('disk disk', str(error))
