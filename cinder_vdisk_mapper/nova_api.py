@@ -39,6 +39,11 @@ T = TypeVar('T')
 # The first microversion that shows the UUIDs of migrations.
 _MIGRATIONS = '2.59'
 
+# Type of the migration of a server that is evacuated, and its status from the
+# claim on the new host until the end.
+_EVACUATION = 'evacuation'
+_EVACUATED = 'pre-migrating'
+
 # Makes novaclient list all servers, one page per request.
 _ALL = -1
 
@@ -104,6 +109,51 @@ def get(context: Any, uuid: str) -> Server | None:
         except nova_exc.NotFound:
             return None
     return parse(server.to_dict())
+
+
+def evacuated_to(context: Any, uuid: str) -> str | None:
+    """Return the host that a server is being evacuated to, None for none.
+
+    Nova names the host in its migration before it attaches the volumes there;
+    the server gets it at the end.
+
+    :param uuid: of a server of Nova.
+    :raises NovaError: Nova does not answer.
+    """
+    with _as_nova_error(f'evacuations of server {uuid}'):
+        migrations = _ask(
+            context,
+            _MIGRATIONS,
+            lambda client: client.migrations.list(
+                instance_uuid=uuid,
+                migration_type=_EVACUATION,
+                status=_EVACUATED,
+            ),
+        )
+    # a user's rebuild has no migration, and each ID is larger than before
+    last = max(migrations, key=lambda row: row.id, default=None)
+    return last.dest_compute if last else None
+
+
+def why_not_lost(context: Any, host: str) -> str:
+    """Return why Nova's host must not be taken for lost, '' if it is lost.
+
+    :raises NovaError: Nova does not answer.
+    """
+    with _as_nova_error(f'nova-compute of host {host}'):
+        services = _ask(
+            context,
+            nova_server.MICROVERSION,
+            lambda client: client.services.list(
+                host=host, binary='nova-compute'
+            ),
+        )
+    for service in services:
+        if service.host == host:
+            return nova_server.why_not_lost(
+                host, service.forced_down, service.updated_at
+            )
+    return f'Nova knows no nova-compute of host {host}'
 
 
 def hosts_of_request(context: Any, request_id: str) -> set[str]:

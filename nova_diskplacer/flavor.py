@@ -40,11 +40,14 @@ PREFERRED = 'preferred'
 REQUIRED = 'required'
 NUMA = (NONE, PREFERRED, REQUIRED)
 
+BLANK = 'blank'
+
 VOLUME_TYPE = 'volume_type'
 PROFILE = 'profile'
 IO_TIER = 'io_tier'
 STRIPE_DISKS = 'stripe_disks'
 GUEST = 'guest'
+ON_HOST_LOSS = 'on_host_loss'
 
 GUESTS = ('hadoop', 'spark', 'kafka', 'cassandra', 'plain', NONE)
 
@@ -219,6 +222,14 @@ SPECS = {
         'vdisks blank.',
         choices=GUESTS,
     ),
+    ON_HOST_LOSS: Spec(
+        'The vdisks of a server whose host is lost for good: ``blank`` lets '
+        'an administrator bring the server back on another host with blank '
+        'vdisks, without its data; with ``none`` (the default) the server '
+        'waits for its data. See ``openstack vdisk host lost``. It is no key '
+        'of a profile.',
+        choices=(NONE, BLANK),
+    ),
 }
 
 
@@ -234,6 +245,8 @@ class VDiskRequest:
     disks: it has a *piece* on each of them. A vdisk that is not striped is one
     piece. An elastic vdisk may be striped over up to ``widest_disks`` disks
     later, which is 0 for all others; it consists of so many equal *legs*.
+    ``on_host_loss`` is ``BLANK`` if the server may come back on another host
+    without its data, else ``NONE``.
     """
 
     vdisks: int
@@ -249,6 +262,7 @@ class VDiskRequest:
     guest: str = NONE
     stripe_disks: int = 1
     widest_disks: int = 0
+    on_host_loss: str = NONE
 
     @property
     def legs(self) -> int:

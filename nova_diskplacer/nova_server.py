@@ -10,17 +10,23 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A server as Nova's API shows it to the account of a service."""
+"""Servers, and their hosts, as Nova's API shows them to an account."""
 
 import collections.abc
 import contextlib
 import dataclasses
+import datetime
 import typing
 
 from nova_diskplacer import exception
 
 #: the first microversion that embeds the extra specs of the flavor
 MICROVERSION = '2.47'
+
+# Seconds after which Nova takes a service for down: [DEFAULT]
+# service_down_time. A service that runs is updated every few seconds, also
+# when it is forced down.
+_SILENCE = 60.0
 
 
 class NovaError(exception.DiskPlacerError):
@@ -44,6 +50,35 @@ def parse(fields: typing.Any) -> Server:
     return Server(
         fields['id'], fields['tenant_id'], fields['flavor']['extra_specs']
     )
+
+
+def why_not_lost(
+    host: str, is_forced_down: bool | None, updated_at: str | None
+) -> str:
+    """Return why a host must not be taken for lost, '' if it is lost.
+
+    Nova shows a service that is forced down as down, whether it runs or not.
+
+    :param is_forced_down: whether an administrator has said of its
+        nova-compute that it is fenced.
+    :param updated_at: when nova-compute was last updated, in UTC.
+    """
+    if not is_forced_down:
+        return (
+            f'nova-compute of host {host} is not forced down: switch the host '
+            'off, so that none of its servers runs, and say so: openstack '
+            f'compute service set --down {host} nova-compute'
+        )
+    if updated_at:
+        last = datetime.datetime.fromisoformat(updated_at)
+        now = datetime.datetime.now(datetime.UTC)
+        age = (now - last.replace(tzinfo=datetime.UTC)).total_seconds()
+        if age < _SILENCE:
+            return (
+                f'nova-compute of host {host} was heard of, or forced down, '
+                f'{age:.0f} s ago: if the host is off, repeat this in a minute'
+            )
+    return ''
 
 
 @contextlib.contextmanager

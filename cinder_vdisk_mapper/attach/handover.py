@@ -14,8 +14,10 @@
 
 A server may be on another host than its volumes: Nova has built it on the next
 host after the first one failed, or cinder-scheduler put volumes on any host
-before the server existed. The backend of the same name on the server's host
-takes over a volume without content and binds it there.
+before the server existed. Or Nova evacuates it, and an administrator has given
+up the data of its volumes, see :mod:`server_moves.lost_host`. The backend of
+the same name on the server's host takes over a volume without content and
+binds it there.
 """
 
 from typing import Any
@@ -28,6 +30,7 @@ from cinder.volume import rpcapi
 from cinder.volume import volume_utils
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import errors
@@ -42,6 +45,10 @@ from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
+
+# Task of a server while Nova attaches its volumes to the host that it is
+# evacuated to.
+_EVACUATED = 'rebuild_block_device_mapping'
 
 
 def hand_over(
@@ -62,7 +69,10 @@ def hand_over(
         no such backend on that host.
     :raises DiskError: its disk is not there, or the operation fails.
     """
-    if request.server is None or request.server.host != host:
+    server = request.server
+    if server is None or (
+        server.host != host and not _is_evacuated(context, server, host)
+    ):
         raise _refused(volume, f'no server on host {host!r} attaches it')
     service, target = find_target(context, volume, host)
     with locks.hold(f'volume-{volume.id}'):
@@ -90,7 +100,7 @@ def hand_over(
         before,
         location or 'none',
         target,
-        request.server.uuid,
+        server.uuid,
     )
 
 
@@ -123,6 +133,17 @@ def connect_by_new_backend(
             f'{volume.host} does not attach volume {volume.id}: {error}'
         ) from error
     return connection
+
+
+def _is_evacuated(context: Any, server: nova_api.Server, host: str) -> bool:
+    """Return whether Nova evacuates a server to a host.
+
+    Until it has, the server is on the host that it was on.
+    """
+    return (
+        server.task == _EVACUATED
+        and nova_api.evacuated_to(context, server.uuid) == host
+    )
 
 
 def is_blank(backend: base.Backend, request: BindRequest, disk: str) -> bool:

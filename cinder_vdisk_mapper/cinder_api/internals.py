@@ -132,6 +132,21 @@ VOLUME: internals.Names = (
         'The service that a volume is handed over to.',
         ('host', 'binary_key'),
     ),
+    Name(
+        'cinder.objects.ServiceList.get_all',
+        'Whether cinder-volume of a lost host is up.',
+        ('context', 'filters'),
+    ),
+    Name(
+        'cinder.objects.VolumeList.get_all_by_host',
+        'The volumes of a lost host.',
+        ('context', 'host'),
+    ),
+    Name(
+        'cinder.objects.Volume.conditional_update',
+        'Takes a volume of a lost host, if it is as it was.',
+        ('values', 'expected_values'),
+    ),
     *(
         Name(
             f'cinder.db.models.{row}',

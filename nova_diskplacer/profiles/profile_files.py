@@ -171,7 +171,7 @@ def _check_specs(specs: definitions.Specs) -> None:
     allowed = [
         flavor.NAMESPACE + name
         for name in flavor.SPECS
-        if name != flavor.PROFILE
+        if name not in (flavor.PROFILE, flavor.ON_HOST_LOSS)
     ]
     for key, value in specs.items():
         if key not in allowed:

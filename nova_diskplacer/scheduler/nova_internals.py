@@ -172,6 +172,15 @@ SCHEDULER: internals.Names = (
     Name('nova.compute.task_states.MIGRATING', 'The server migrates live.'),
     Name('nova.compute.task_states.REBUILDING', 'The server is evacuated.'),
     Name(
+        'nova.objects.Service.get_by_compute_host',
+        'Whether an administrator has forced nova-compute down.',
+        parameters=('context', 'host'),
+    ),
+    Name(
+        'nova.exception.ComputeHostNotFound',
+        'The service was deleted in the meantime.',
+    ),
+    Name(
         'nova.exception.CPUPinningInvalid',
         'The CPUs of a pending claim are in use: it was made.',
     ),

@@ -30,6 +30,7 @@ from nova_diskplacer.placement import ledger
 from nova_diskplacer.profiles import configured
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import placement_queries
+from nova_diskplacer.scheduler import server_moves
 from nova_diskplacer.scheduler import server_volumes
 from nova_diskplacer.scheduler import vdisk_hosts
 from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
@@ -111,7 +112,9 @@ def volumes_of(spec: typing.Any) -> ServerVolumes:
     state = state_of(spec)
     if state.volumes is None:
         state.volumes = server_volumes.read(
-            spec.obj_context, spec.instance_uuid
+            spec.obj_context,
+            spec.instance_uuid,
+            server_moves.may_leave(spec.flavor),
         )
     return state.volumes
 

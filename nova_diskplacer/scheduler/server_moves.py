@@ -18,15 +18,45 @@ and encryption, the Cinder driver refuses when Nova attaches the volumes.
 """
 
 import collections.abc
+import typing
 
 from nova.compute import task_states
 
+from nova_diskplacer import conf
 from nova_diskplacer import flavor
 from nova_diskplacer.scheduler.plan import BoundVDisk
 from nova_diskplacer.scheduler.server_volumes import AttachedVolume
 from nova_diskplacer.scheduler.server_volumes import ServerVolumes
 
+# The flavor lets its servers come back without their data.
+_ON_HOST_LOSS = flavor.NAMESPACE + flavor.ON_HOST_LOSS
+
 Copies = collections.abc.Mapping[str, collections.abc.Collection[BoundVDisk]]
+
+
+def may_leave(flavor_: typing.Any) -> bool:
+    """Return whether a server of a flavor may ever leave its vdisks.
+
+    :param flavor_: of a request spec.
+    """
+    return conf.CONF.diskplacer_scheduler.moves or (
+        'extra_specs' in flavor_ and _ON_HOST_LOSS in flavor_.extra_specs
+    )
+
+
+def comes_back_blank(
+    volumes: ServerVolumes, request: flavor.VDiskRequest | None
+) -> bool:
+    """Return whether an evacuated server comes back without its data.
+
+    Cinder attaches its volumes elsewhere only when an administrator has given
+    up the data.
+    """
+    return (
+        volumes.task_state == task_states.REBUILDING
+        and request is not None
+        and request.on_host_loss == flavor.BLANK
+    )
 
 
 def why_pinned(
@@ -44,11 +74,14 @@ def why_pinned(
     """
     if volumes.at_boot is not None:
         return 'a new server boots where its volumes are'
-    if volumes.task_state == task_states.REBUILDING:
+    is_blank = comes_back_blank(volumes, request)
+    if volumes.task_state == task_states.REBUILDING and not is_blank:
         return 'it is evacuated, and its data is on the host that failed'
+    if is_blank and not volumes.is_host_lost:
+        return 'it is evacuated from a host that is not forced down'
     if request is None:
         return 'its flavor has no vdisks, so it claims none elsewhere'
-    if request.legs > 1:
+    if request.legs > 1 and not is_blank:
         return f'vdisks with mapping {request.mapping} do not change hosts'
     bound = [
         volume
@@ -57,8 +90,11 @@ def why_pinned(
     ]
     is_live = volumes.task_state == task_states.MIGRATING
     for volume in bound:
-        reason = _why_volume(
-            volume, copies.get(volume.volume_id, ()), request, is_live
+        vdisks = copies.get(volume.volume_id, ())
+        reason = (
+            _why_not_blank(volume, vdisks, request)
+            if is_blank
+            else _why_volume(volume, vdisks, request, is_live)
         )
         if reason:
             return f'volume {volume.volume_id} {reason}'
@@ -87,11 +123,31 @@ def _why_volume(
         return 'is attached as a file, and does not migrate live'
     sizes = {vdisk.size_gb for vdisk in vdisks}
     if volume.is_root or sizes != {request.vdisk_gb}:
-        return (
-            f'is none of the {request.vdisks} vdisks of {request.vdisk_gb} '
-            'GiB that its flavor claims elsewhere'
-        )
+        return _is_no_vdisk(request)
     return ''
+
+
+def _why_not_blank(
+    volume: AttachedVolume,
+    vdisks: collections.abc.Iterable[BoundVDisk],
+    request: flavor.VDiskRequest,
+) -> str:
+    """Return why a volume does not come back blank, '' if it does.
+
+    Its host may have been away for so long that nobody reports its vdisk.
+    """
+    if is_unsettled(volume, vdisks):
+        return f'has not settled: its data is on host {volume.moving_from}'
+    if volume.is_root or volume.size_gb not in (None, request.vdisk_gb):
+        return _is_no_vdisk(request)
+    return ''
+
+
+def _is_no_vdisk(request: flavor.VDiskRequest) -> str:
+    return (
+        f'is none of the {request.vdisks} vdisks of {request.vdisk_gb} GiB '
+        'that its flavor claims elsewhere'
+    )
 
 
 def is_unsettled(

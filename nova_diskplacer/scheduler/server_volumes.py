@@ -20,10 +20,10 @@ import sqlalchemy
 from nova import context as nova_context
 from nova import exception
 from nova import objects
+from nova.compute import task_states
 from nova.db.api import api as api_db
 from nova.db.api import models
 
-from nova_diskplacer import conf
 from nova_diskplacer import constants
 from nova_diskplacer.disks import location
 
@@ -73,23 +73,30 @@ class ServerVolumes(typing.NamedTuple):
 
     ``at_boot`` is None for a server that moves. ``task_state`` is Nova's task
     of such a server; it is read where servers may leave their vdisks.
+    ``is_host_lost``: it is evacuated, and an administrator has forced
+    nova-compute of its host down.
     """
 
     attached: collections.abc.Sequence[AttachedVolume] = ()
     at_boot: collections.abc.Sequence[BootVolume] | None = None
     task_state: str | None = None
+    is_host_lost: bool = False
 
 
-def read(context: typing.Any, server_id: str) -> ServerVolumes:
+def read(
+    context: typing.Any, server_id: str, may_leave: bool
+) -> ServerVolumes:
     """Read the volumes of a server that is built or moved.
 
     A new server takes one database read, less than 1 ms, a move three, or four
-    with ``[diskplacer_scheduler] moves``. Nova's databases do not ask who the
-    context's user is.
+    if the server may leave its vdisks, and an evacuation five then. Nova's
+    databases do not ask who the context's user is.
+
+    :param may_leave: whether it may, so that Nova's task is read.
     """
     primitive = _build_request_bdms(context, server_id)
     if primitive is None:
-        return _of_instance(context, server_id)
+        return _of_instance(context, server_id, may_leave)
     bdms = [
         bdm['nova_object.data']
         for bdm in primitive['nova_object.data']['objects']
@@ -142,7 +149,9 @@ def _build_request_bdms(context: typing.Any, server_id: str) -> typing.Any:
     return None if text is None else json.loads(text)
 
 
-def _of_instance(context: typing.Any, server_id: str) -> ServerVolumes:
+def _of_instance(
+    context: typing.Any, server_id: str, may_leave: bool
+) -> ServerVolumes:
     try:
         mapping = objects.InstanceMapping.get_by_instance_uuid(
             context, server_id
@@ -157,23 +166,37 @@ def _of_instance(context: typing.Any, server_id: str) -> ServerVolumes:
                 cell, server_id
             )
         )
-        task_state = None
-        if attached and conf.CONF.diskplacer_scheduler.moves:
-            task_state = _task_state(cell, server_id)
-    return ServerVolumes(attached, None, task_state)
+        state: tuple[str | None, bool] = None, False
+        if attached and may_leave:
+            state = _task_state(cell, server_id)
+    return ServerVolumes(attached, None, *state)
 
 
-def _task_state(cell: typing.Any, server_id: str) -> str | None:
-    """Return what Nova is doing with a server; no request spec tells it."""
+def _task_state(cell: typing.Any, server_id: str) -> tuple[str | None, bool]:
+    """Return what Nova is doing with a server; no request spec tells it.
+
+    :returns: its task, and whether its host is lost.
+    """
     try:
         # the context's project need not be the server's
         server = objects.Instance.get_by_uuid(
             cell.elevated(), server_id, expected_attrs=[]
         )
     except exception.InstanceNotFound:
-        return None
-    task_state: str | None = server.task_state
-    return task_state
+        return None, False
+    is_lost = server.task_state == task_states.REBUILDING and _is_forced_down(
+        cell, server.host
+    )
+    return server.task_state, is_lost
+
+
+def _is_forced_down(cell: typing.Any, host: str) -> bool:
+    """Return whether an administrator has forced nova-compute down."""
+    try:
+        service = objects.Service.get_by_compute_host(cell.elevated(), host)
+    except exception.ComputeHostNotFound:
+        return False
+    return bool(service.forced_down)
 
 
 def _connection(connection_info: str | None) -> dict[str, typing.Any]:

@@ -14,7 +14,8 @@
 
 A server stays with its vdisks if its host is among those that Nova offers and
 has room for it. It goes elsewhere if ``[diskplacer_scheduler] moves`` allows
-it and all of its vdisks can follow; see ``server_moves``.
+it and all of its vdisks can follow, or if it comes back without its data; see
+``server_moves``.
 """
 
 import collections.abc
@@ -94,7 +95,9 @@ def find(
     if not other_hosts:
         return found
     pinned = ''
-    if conf.CONF.diskplacer_scheduler.moves:
+    if conf.CONF.diskplacer_scheduler.moves or server_moves.comes_back_blank(
+        volumes, request
+    ):
         pinned = server_moves.why_pinned(volumes, copies, request)
         if not pinned:
             elsewhere = [host for host in hosts if host.uuid not in uuids]

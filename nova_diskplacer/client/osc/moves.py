@@ -10,13 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""openstack vdisk move check and host empty."""
+"""openstack vdisk move check, host empty and host lost."""
 
 import argparse
 import typing
 
 from nova_diskplacer import arguments
+from nova_diskplacer import exception
 from nova_diskplacer import exit_status
+from nova_diskplacer.client import cloud
+from nova_diskplacer.client import facts as facts_
 from nova_diskplacer.client import views
 from nova_diskplacer.client.osc import base
 from nova_diskplacer.client.server_moves import emptying
@@ -25,6 +28,7 @@ from nova_diskplacer.client.server_moves import move_views
 from nova_diskplacer.client.server_moves import nova as nova_
 from nova_diskplacer.client.server_moves import reading
 from nova_diskplacer.client.server_moves import reasons
+from nova_diskplacer.client.server_moves import returning
 
 _Parser = argparse.ArgumentParser
 
@@ -57,7 +61,80 @@ class CheckMove(base.ShowOne):
         return names, tuple(map(base.column, values))
 
 
-class EmptyHost(base.Lister):
+class _HostCommand(base.Lister):
+    """A command for the servers of a host."""
+
+    def add_arguments(self, parser: _Parser) -> None:
+        parser.add_argument(
+            'host',
+            metavar='HOST',
+            help='host of nova-compute, with or without its domain',
+        )
+        parser.add_argument(
+            '--timeout',
+            type=arguments.number(int, 1),
+            default=_TIMEOUT,
+            metavar='SECONDS',
+            help='end after this time; Nova goes on with what is under way '
+            '(default: %(default)s)',
+        )
+        base.add_profile_dirs(parser)
+
+    def _tell(self, line: str) -> None:
+        self.app.stderr.write(line + '\n')
+        self.app.stderr.flush()
+
+
+class LostHost(_HostCommand):
+    """Bring servers of a host that is lost for good back with blank vdisks.
+
+    The host must be fenced and forced down in Nova, and its cinder-volume be
+    down. Servers of flavors with diskplacer:on_host_loss=blank, whose data
+    "diskplacer-manage host give-up" has given up, are evacuated; all others
+    stay, with the reason. Changes nothing without --yes. May be repeated. The
+    exit status is 3 if servers stay on the host.
+    """
+
+    def add_arguments(self, parser: _Parser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            '--yes',
+            action='store_true',
+            help='do it; else show what would be done',
+        )
+        parser.add_argument(
+            '--parallel',
+            type=arguments.number(int, 1),
+            default=4,
+            metavar='N',
+            help='servers that are evacuated at a time (default: %(default)s)',
+        )
+
+    def take_action(self, args: argparse.Namespace) -> views.Table:
+        nova = nova_.Nova(self.connection, args.host)
+        nova.check_is_lost()
+        for service in cloud.read_volume_services(self.connection):
+            if service['state'] == 'up' and facts_.is_host(
+                service['host'].partition('@')[0], nova.host
+            ):
+                raise exception.DiskPlacerError(
+                    f'cinder-volume of {service["host"]} is up: its host is '
+                    'not lost'
+                )
+        run = returning.Returning(
+            nova,
+            reading.Reader(self.connection, base.load_profiles(args)),
+            args.parallel,
+            self._tell,
+        )
+        outcomes = run.run(args.timeout) if args.yes else run.plan()
+        self.status = exit_status.of(
+            [one for one in outcomes if not one.is_gone]
+        )
+        return move_views.returns_table(outcomes)
+
+
+class EmptyHost(_HostCommand):
     """Move all servers away from a host, and their vdisks with them.
 
     Disables nova-compute of the host, and moves servers that run live and
@@ -69,11 +146,7 @@ class EmptyHost(base.Lister):
     """
 
     def add_arguments(self, parser: _Parser) -> None:
-        parser.add_argument(
-            'host',
-            metavar='HOST',
-            help='host of nova-compute, with or without its domain',
-        )
+        super().add_arguments(parser)
         kind = parser.add_mutually_exclusive_group()
         kind.add_argument(
             '--live',
@@ -107,15 +180,6 @@ class EmptyHost(base.Lister):
             action='store_true',
             help='show what would be done, and change nothing',
         )
-        parser.add_argument(
-            '--timeout',
-            type=arguments.number(int, 1),
-            default=_TIMEOUT,
-            metavar='SECONDS',
-            help='end after this time; Nova goes on with what is under way '
-            '(default: %(default)s)',
-        )
-        base.add_profile_dirs(parser)
 
     def take_action(self, args: argparse.Namespace) -> views.Table:
         nova = nova_.Nova(self.connection, args.host)
@@ -150,7 +214,3 @@ class EmptyHost(base.Lister):
             [result for result in results if not result.is_gone]
         )
         return move_views.results_table(results)
-
-    def _tell(self, line: str) -> None:
-        self.app.stderr.write(line + '\n')
-        self.app.stderr.flush()

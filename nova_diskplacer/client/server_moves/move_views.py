@@ -20,6 +20,7 @@ from nova_diskplacer.client.server_moves import facts
 from nova_diskplacer.client.server_moves import plan
 from nova_diskplacer.client.server_moves import reasons as reasons_
 from nova_diskplacer.client.server_moves import remains
+from nova_diskplacer.client.server_moves import returning
 
 # How a server moves that cannot move now, but will.
 _LATER = 'later'
@@ -89,6 +90,23 @@ def results_table(
     return ('Server', 'Server ID', 'Status', 'Move', 'Result', 'Reason'), [
         (*_subject(entry), entry.kind or '-', entry.result, entry.reason)
         for entry in results
+    ]
+
+
+def returns_table(
+    outcomes: collections.abc.Iterable[returning.Outcome],
+) -> views.Table:
+    """Return what becomes of each server of a lost host."""
+    return ('Server', 'Server ID', 'Status', 'Host', 'Result', 'Reason'), [
+        (
+            one.server.name,
+            one.server.id,
+            one.server.status,
+            one.server.host or '-',
+            one.result,
+            one.reason,
+        )
+        for one in outcomes
     ]
 
 

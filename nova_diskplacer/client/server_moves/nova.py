@@ -23,6 +23,7 @@ import typing
 from openstack import exceptions as sdk_exc
 
 from nova_diskplacer import exception
+from nova_diskplacer import nova_server
 from nova_diskplacer.client import cloud
 from nova_diskplacer.client import facts as facts_
 from nova_diskplacer.client.server_moves import facts
@@ -94,6 +95,19 @@ class Nova:
                 'moves away from it: start it first'
             )
 
+    def check_is_lost(self) -> None:
+        """Check that an administrator has said that the host is fenced.
+
+        :raises DiskPlacerError: it is not so, or the host may be alive.
+        """
+        reason = nova_server.why_not_lost(
+            self.host,
+            self._service['is_forced_down'],
+            self._service['updated_at'],
+        )
+        if reason:
+            raise exception.DiskPlacerError(reason)
+
     @property
     def enable_command(self) -> str:
         """The command that lets the host take servers again."""
@@ -150,6 +164,14 @@ class Nova:
         :raises Busy: something else is done with the server.
         """
         return self._act(id_, _BODIES[kind])
+
+    def evacuate(self, id_: str) -> str:
+        """Rebuild a server of a lost host on one that the scheduler chooses.
+
+        :returns: the ID of the request, which Nova's action has.
+        :raises Busy: something else is done with the server.
+        """
+        return self._act(id_, {'evacuate': {}})
 
     def confirm(self, id_: str) -> None:
         """Confirm a cold migration.

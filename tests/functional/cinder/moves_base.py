@@ -303,6 +303,7 @@ class MoveTestCase(ServerMovesTestCase):
         with open(self.path, 'r+b') as stream:
             stream.write(b'one')
         self.migration = str(uuid.uuid4())
+        self.states = {}
 
     @property
     def row(self):
@@ -516,3 +517,20 @@ class MoveTestCase(ServerMovesTestCase):
         self.assertEqual([initiator('host2')], [*admitted])
         self.assertEqual({target}, self.network.sessions)
         self.assertEqual(self.path, os.path.realpath(self.link_there))
+
+    def set_state(self, index, state):
+        """Have a host be up or down, as Cinder sees it."""
+        if not self.states:
+            is_up = objects.Service.is_up.fget
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'cinder.objects.Service.is_up',
+                    property(
+                        lambda service: (
+                            is_up(service)
+                            and self.states.get(service.host) != 'down'
+                        )
+                    ),
+                )
+            )
+        self.states[f'host{index + 1}@vdisk'] = state

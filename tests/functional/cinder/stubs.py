@@ -12,6 +12,7 @@
 
 """HTTP services in the same process."""
 
+import datetime
 import json
 import re
 from urllib import parse
@@ -43,8 +44,8 @@ class NovaAPI(fixtures.Fixture):
     """A Nova API that knows just the servers that it is told of.
 
     Answers GET /servers/{id}, /servers, /servers/detail (of a host, a project
-    and a task, if they are named), the actions of a server and
-    /os-migrations, of which there are none; 503 while ``down``.
+    and a task, if they are named), the actions of a server, and /os-migrations
+    and /os-services, of which there are none at first; 503 while ``down``.
 
     ``requests`` holds (path, microversion) of each request.
     """
@@ -53,6 +54,8 @@ class NovaAPI(fixtures.Fixture):
         super().__init__()
         self.servers = {}
         self.actions = {}
+        self.migrations = []
+        self.services = []
         self.requests = []
         self.down = False
 
@@ -98,13 +101,66 @@ class NovaAPI(fixtures.Fixture):
             uuid = path.split('/')[-2]
             status, body = '200 OK', {'instanceActions': self.actions[uuid]}
         elif path.endswith('/os-migrations'):
-            status, body = '200 OK', {'migrations': []}
+            status, body = (
+                '200 OK',
+                {
+                    'migrations': []
+                    if 'marker' in query
+                    else self._named(self.migrations, query)
+                },
+            )
+        elif path.endswith('/os-services'):
+            status, body = (
+                '200 OK',
+                {'services': self._named(self.services, query)},
+            )
         elif server:
             status, body = '200 OK', {'server': server}
         else:
             status, body = '404 Not Found', {'itemNotFound': {'code': 404}}
         start_response(status, [('Content-Type', 'application/json')])
         return [json.dumps(body).encode()]
+
+    def evacuate(self, uuid, host):
+        """Have Nova attach the volumes of a server to another host."""
+        self.servers[uuid]['OS-EXT-STS:task_state'] = (
+            'rebuild_block_device_mapping'
+        )
+        self.migrations.append(
+            {
+                'id': len(self.migrations) + 1,
+                'instance_uuid': uuid,
+                'migration_type': 'evacuation',
+                'status': 'pre-migrating',
+                'dest_compute': host,
+            }
+        )
+
+    def lose(self, host, seconds=3600):
+        """Have nova-compute be forced down some time ago."""
+        last = datetime.datetime.now(datetime.UTC) - datetime.timedelta(
+            seconds=seconds
+        )
+        self.services = [
+            {
+                'binary': 'nova-compute',
+                'host': host,
+                'state': 'down',
+                'forced_down': True,
+                'updated_at': last.strftime('%Y-%m-%dT%H:%M:%S.%f'),
+            }
+        ]
+
+    def _named(self, items, query):
+        """Return the items with the fields that a query names."""
+        return [
+            item
+            for item in items
+            if all(
+                item.get(name, values[0]) == values[0]
+                for name, values in query.items()
+            )
+        ]
 
     def _listed(self, query):
         wanted = {

@@ -236,6 +236,22 @@ class HandoverTestCase(test_driver.DriverTestCase):
         )
         self.assertEqual((HERE, None), self.place(volume))
 
+    def test_evacuation(self):
+        """Nova attaches volumes to the host that their server comes to."""
+        volume = self.create(2, hints=self.hints)
+        server = self.server('lost', {self.disk: 2}, vdisks=1, vdisk_gb=2)
+        refusal = ELSEWHERE, volume, server, 'host2', 'no server on host'
+        self.assertRefused(*refusal)
+        # any user can rebuild a server, and name any host
+        self.nova.servers[server]['OS-EXT-STS:task_state'] = (
+            'rebuild_block_device_mapping'
+        )
+        self.assertRefused(*refusal)
+        self.nova.evacuate(server, 'host1')
+        self.assertRefused(*refusal)
+        self.nova.evacuate(server, 'host2')
+        self.assertHandedOver(volume, server)
+
     def test_down(self):
         volume = self.create(2, hints=self.hints)
         server = self.claiming()

@@ -16,7 +16,6 @@ import contextlib
 import os
 from unittest import mock
 
-import fixtures
 from cinder import exception as cinder_exc
 from cinder import objects
 from cinder.tests.functional.api import client
@@ -215,22 +214,6 @@ class KilledTestCase(moves_base.MoveTestCase):
         self.assertEqual([], self.there.backend.remotes())
         self.assertEqual(0, sum(self.there.reserved().values()))
         self.delete(self.volume_)
-
-    def set_state(self, index, state):
-        """Have a host be up or down, as Cinder sees it."""
-        is_up = objects.Service.is_up.fget
-        host = f'host{index + 1}@vdisk'
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'cinder.objects.Service.is_up',
-                property(
-                    lambda service: (
-                        is_up(service)
-                        and (state == 'up' or service.host != host)
-                    )
-                ),
-            )
-        )
 
 
 class SettledTestCase(moves_base.MoveTestCase):

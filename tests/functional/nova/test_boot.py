@@ -247,9 +247,9 @@ class ReportTestCase(base.CloudTestCase):
         read = []
         volumes = server_volumes.read
 
-        def counted(context, server_id):
+        def counted(context, server_id, may_leave):
             read.append(server_id)
-            return volumes(context, server_id)
+            return volumes(context, server_id, may_leave)
 
         self.stub_out('nova_diskplacer.scheduler.server_volumes.read', counted)
         server = self.boot(self.plain)

@@ -37,14 +37,18 @@ CINDER = 'http://cinder.test/v3'
 HOST = 'host0'
 
 
-class HostEmptyTest(test_server_moves.ServerMovesTestCase):
+class HostTestCase(test_server_moves.ServerMovesTestCase):
+    """Commands for the servers of a host.
+
+    :ivar volumes_down: hosts whose cinder-volume is down.
+    """
+
     def setUp(self):
         super().setUp()
         self.with_snapshots = []
+        self.volumes_down = set()
         self.answer_as_cinder()
         self.keep_request_ids()
-        for name in ('_INTERVAL', '_SETTLE_INTERVAL'):
-            self.useFixture(fixtures.MockPatchObject(emptying, name, 0.2))
 
     def connect(self):
         return openstack.connection.Connection(
@@ -108,11 +112,11 @@ class HostEmptyTest(test_server_moves.ServerMovesTestCase):
         )
         requests.get(
             f'{CINDER}/os-services',
-            json={
+            json=lambda *_: {
                 'services': [
                     {
                         'host': f'{host}@vdisk',
-                        'state': 'up',
+                        'state': 'down' if host in self.volumes_down else 'up',
                         'status': 'enabled',
                     }
                     for host in self.hosts
@@ -194,27 +198,48 @@ class HostEmptyTest(test_server_moves.ServerMovesTestCase):
         self.api.microversion = '2.74'
         return self.boot_bound(host=host, **kwargs)
 
-    def empty(self, *arguments):
-        """Return the exit status, and move, result, reason by server."""
+    def disable_others(self, host):
+        for name, compute in self.computes.items():
+            if name != host:
+                self.api.put_service(
+                    compute.service_ref.uuid, {'status': 'disabled'}
+                )
+
+    def enable_all(self):
+        for compute in self.computes.values():
+            self.api.put_service(
+                compute.service_ref.uuid, {'status': 'enabled'}
+            )
+
+    def run_command(self, kind, *arguments):
+        """Return the exit status, and the row of each server."""
         app = types.SimpleNamespace(
             client_manager=types.SimpleNamespace(vdisk=self.connect()),
             stdout=io.StringIO(),
             stderr=io.StringIO(),
             options=argparse.Namespace(),
         )
-        command = moves.EmptyHost(app, argparse.Namespace())
+        command = kind(app, argparse.Namespace())
         parser = command.get_parser('openstack')
         status = command.run(
             parser.parse_args(['-f', 'json', HOST, *arguments])
         )
         rows = json.loads(app.stdout.getvalue())
+        return status, {row['Server ID']: row for row in rows}
+
+
+class HostEmptyTest(HostTestCase):
+    def setUp(self):
+        super().setUp()
+        for name in ('_INTERVAL', '_SETTLE_INTERVAL'):
+            self.useFixture(fixtures.MockPatchObject(emptying, name, 0.2))
+
+    def empty(self, *arguments):
+        """Return the exit status, and move, result, reason by server."""
+        status, rows = self.run_command(moves.EmptyHost, *arguments)
         return status, {
-            row['Server ID']: (
-                row['Move'],
-                row.get('Result', ''),
-                row['Reason'],
-            )
-            for row in rows
+            id_: (row['Move'], row.get('Result', ''), row['Reason'])
+            for id_, row in rows.items()
         }
 
     def test_servers_leave(self):
@@ -328,16 +353,3 @@ class HostEmptyTest(test_server_moves.ServerMovesTestCase):
             sorted(server['id'] for server in servers),
             sorted(one['instance_uuid'] for one in self.api.get_migrations()),
         )
-
-    def disable_others(self, host):
-        for name, compute in self.computes.items():
-            if name != host:
-                self.api.put_service(
-                    compute.service_ref.uuid, {'status': 'disabled'}
-                )
-
-    def enable_all(self):
-        for compute in self.computes.values():
-            self.api.put_service(
-                compute.service_ref.uuid, {'status': 'enabled'}
-            )

@@ -394,6 +394,67 @@ class EvacuationTest(ServerMovesTestCase):
         )
 
 
+class LostHostTest(ServerMovesTestCase):
+    """The flavor lets its servers come back without their data."""
+
+    asked = {'vdisks': 2, 'vdisk_gb': 100, 'on_host_loss': 'blank'}
+
+    def setUp(self):
+        super().setUp()
+        # nothing is copied
+        self.flags(moves=False, group='diskplacer_scheduler')
+        self.server, self.ids = self.boot_bound()
+        self.lost = self.host_of(self.server).name
+        self.computes[self.lost].stop()
+
+    def force_down(self):
+        self.api.put_service_force_down(
+            self.computes[self.lost].service_ref.uuid, True
+        )
+
+    def give_up(self):
+        """Do as ``diskplacer-manage host give-up`` does."""
+        for volume_id in self.ids:
+            del self.volumes.places[volume_id]
+
+    def test_it_comes_back_on_claimed_disks(self):
+        self.force_down()
+        self.give_up()
+        self._evacuate_server(self.server, expected_state='SHUTOFF')
+        host = self.host_of(self.server).name
+        self.assertNotEqual(self.lost, host)
+        claims = self.claims(self.server['id'])
+        # as Nova does it: until the lost host is back, or is removed
+        self.assertEqual({self.lost, host}, set(claims))
+        self.assertEqual(
+            [100] * 2, [claim[base.GB] for claim in claims[host].values()]
+        )
+        self.assertEqual(
+            sorted((host, disk) for disk in claims[host]),
+            sorted(self.places(self.ids)),
+        )
+
+    def test_it_stays_while_its_host_may_be_alive(self):
+        """Its nova-compute does not answer, and nobody has fenced it."""
+        before = self.claims(self.server['id'])
+        service = 'nova.servicegroup.api.API.service_is_up'
+        with mock.patch(
+            service,
+            lambda _, service: getattr(service, 'host', '') != self.lost,
+        ):
+            self._evacuate_server(
+                self.server,
+                expected_state='ERROR',
+                expected_task_state=None,
+                expected_migration_status='error',
+            )
+        self.assertEqual(before, self.claims(self.server['id']))
+        self.assertIn(
+            'and can be on no other host, as it is evacuated',
+            self.stdlog.logger.output,
+        )
+
+
 class OffTest(ServerMovesTestCase):
     """The option is off: servers stay, and Nova's tasks are not read."""
 

@@ -255,6 +255,38 @@ class ServersTestCase(testtools.TestCase):
         self.assertRaises(nova_server.NovaError, nova_api.consumers, None, [])
 
     @mock.patch('cinder.compute.nova.novaclient')
+    def test_evacuated_to(self, client):
+        listed = client.return_value.migrations.list
+        listed.return_value = []
+        self.assertIsNone(nova_api.evacuated_to(None, 'server'))
+        listed.return_value = [
+            mock.Mock(id=number, dest_compute=f'host{number}')
+            for number in (1, 10, 9)
+        ]
+        self.assertEqual('host10', nova_api.evacuated_to(None, 'server'))
+        listed.assert_called_with(
+            instance_uuid='server',
+            migration_type='evacuation',
+            status='pre-migrating',
+        )
+        listed.side_effect = ks_exc.ConnectFailure()
+        self.assertRaises(
+            nova_server.NovaError, nova_api.evacuated_to, None, 'server'
+        )
+
+    @mock.patch('cinder.compute.nova.novaclient')
+    def test_why_not_lost(self, client):
+        listed = client.return_value.services.list
+        service = mock.Mock(
+            host='host', forced_down=True, updated_at='2026-01-01T00:00:00.0'
+        )
+        listed.return_value = [service]
+        self.assertEqual('', nova_api.why_not_lost(None, 'host'))
+        self.assertIn('no nova-compute', nova_api.why_not_lost(None, 'hos'))
+        service.forced_down = False
+        self.assertIn('forced down', nova_api.why_not_lost(None, 'host'))
+
+    @mock.patch('cinder.compute.nova.novaclient')
     def test_hosts_of_request(self, client):
         """The server that was last to begin is asked first, and no other."""
         rows = [

@@ -196,6 +196,17 @@ class ParseTest(Refusals):
         self.assertFalse(by_id.is_vdisk(9, 'vdisk', bootable=False))
         self.assertFalse(wanted.is_vdisk(10, 'other', bootable=False))
 
+    def test_on_host_loss(self):
+        wanted = {'diskplacer:vdisks': '4', 'diskplacer:vdisk_gb': '10'}
+        self.assertEqual(flavor.NONE, flavor.parse(wanted).on_host_loss)
+        key = 'diskplacer:on_host_loss'
+        for value in (flavor.BLANK, flavor.NONE):
+            request = flavor.parse({**wanted, key: value})
+            self.assertEqual(value, request.on_host_loss)
+        self.assertRaises(ValueError, flavor.parse, {**wanted, key: 'yes'})
+        # without vdisks there is nothing to lose
+        self.assertRaises(ValueError, flavor.parse, {key: flavor.BLANK})
+
     def test_a_framework_in_the_guest_asks_for_no_vdisks(self):
         self.assertIsNone(flavor.parse({'diskplacer:guest': 'kafka'}))
         wanted = {'diskplacer:vdisks': '4', 'diskplacer:vdisk_gb': '10'}

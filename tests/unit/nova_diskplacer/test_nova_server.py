@@ -10,6 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import datetime
+
 import testtools
 
 from nova_diskplacer import nova_server
@@ -34,3 +36,23 @@ class ParseTest(testtools.TestCase):
     def parse_checked(self, fields):
         with nova_server.checked('[group]'):
             return nova_server.parse(fields)
+
+
+class WhyNotLostTest(testtools.TestCase):
+    def why(self, seconds, is_forced_down=True):
+        last = datetime.datetime.now(datetime.UTC) - datetime.timedelta(
+            seconds=seconds
+        )
+        return nova_server.why_not_lost(
+            'host1', is_forced_down, last.strftime('%Y-%m-%dT%H:%M:%S.000000')
+        )
+
+    def test_a_host_is_lost_if_somebody_says_so_and_it_is_silent(self):
+        self.assertEqual('', self.why(3600))
+        # nova-compute was never heard of
+        self.assertEqual('', nova_server.why_not_lost('host1', True, None))
+        self.assertIn('was heard of', self.why(30))
+        # the clocks differ
+        self.assertIn('was heard of', self.why(-30))
+        for said in (False, None):
+            self.assertIn('is not forced down', self.why(3600, said))

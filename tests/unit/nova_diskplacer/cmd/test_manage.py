@@ -46,7 +46,7 @@ def run(missing, *words):
 class FurtherCommandsTest(testtools.TestCase):
     def test_other_packages_have_commands(self):
         names = metadata.entry_points(group=manage.COMMANDS).names
-        self.assertEqual({'settle', 'sizing', 'sweep'}, names)
+        self.assertEqual({'host', 'settle', 'sizing', 'sweep'}, names)
         text = manage.make_parser().format_help()
         for name in names:
             self.assertIn(f'\n    {name} ', text)

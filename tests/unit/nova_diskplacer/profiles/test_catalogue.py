@@ -331,6 +331,13 @@ class OwnTest(base.BaseTestCase):
         self.refused('3 is not a string', specs={3: 4})
         self.refused('True is not a string', text='hw:\n  yes: 1\n')
 
+    def test_spec_on_host_loss(self):
+        """Each flavor says for itself that data may be lost."""
+        self.refused(
+            'specs: the key of diskplacer:on_host_loss=blank is not one of',
+            specs={'diskplacer:on_host_loss': 'blank'},
+        )
+
     def test_spec_profile(self):
         self.refused(
             'specs: the key of diskplacer:profile=batch is not one of',

@@ -63,6 +63,7 @@ class FilterTestCase(unittest.TestCase):
         self.attached = []
         self.at_boot = None
         self.task_state = None
+        self.is_host_lost = False
         self.read = []
         self.room = {}
         self.looks = []
@@ -86,10 +87,13 @@ class FilterTestCase(unittest.TestCase):
         self.hosts = [fakes.host_state(number) for number in range(3)]
         self.filter = filters.DiskPlacementFilter()
 
-    def _read_volumes(self, context, server_id):
+    def _read_volumes(self, context, server_id, may_leave):
         self.read.append(server_id)
         return server_volumes.ServerVolumes(
-            self.attached, self.at_boot, self.task_state
+            self.attached,
+            self.at_boot,
+            self.task_state,
+            self.is_host_lost,
         )
 
     def _with_room(self, request):

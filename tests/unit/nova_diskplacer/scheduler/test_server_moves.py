@@ -86,6 +86,37 @@ class WhyPinnedTest(unittest.TestCase):
         )
         self.assertIn('evacuated', why)
 
+    def test_a_server_of_a_lost_host(self):
+        lost = {'task_state': task_states.REBUILDING, 'is_host_lost': True}
+        self.assertIn(
+            'evacuated', self.why([attached('v')], [copy('v')], **lost)
+        )
+        request = dataclasses.replace(REQUEST, on_host_loss=flavor.BLANK)
+        for volume, copies in (
+            (attached('v', is_file=True, size_gb=10), [copy('v')]),
+            # the last report of its host is too old
+            (attached('v'), []),
+            (attached('v', is_striped=True), [copy('v', size_gb=5)]),
+        ):
+            self.assertEqual('', self.why([volume], copies, request, **lost))
+            # of a host that is not forced down, nothing is given up
+            self.assertIn(
+                'evacuated',
+                self.why([volume], copies, request, task_state='rebuilding'),
+            )
+        for volume, copies, word in (
+            (attached('v', is_root=True), [], 'none of the 2'),
+            (attached('v', size_gb=20), [], 'none of the 2'),
+            (
+                attached('v', 'host1', moving_from='host0'),
+                [copy('v')],
+                'has not settled',
+            ),
+        ):
+            self.assertIn(word, self.why([volume], copies, request, **lost))
+        three = [attached(name) for name in 'uvw']
+        self.assertIn('it has 3 vdisks', self.why(three, [], request, **lost))
+
     def test_flavors_whose_vdisks_do_not_move(self):
         self.assertIn(
             'no vdisks', self.why([attached('v')], [copy('v')], None)

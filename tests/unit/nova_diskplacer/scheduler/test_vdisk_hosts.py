@@ -179,6 +179,23 @@ class MovesTest(MovesTestCase):
         self.task_state = task_states.REBUILDING
         self.offer(0, 2)
         self.assert_pinned([], 'evacuated')
+        # the flavor allows it, and nobody has said that the host is lost
+        self.assert_pinned([], 'evacuated', on_host_loss='blank')
+
+    def test_a_server_of_a_lost_host_comes_back_blank(self):
+        conf.CONF.set_override('moves', False, 'diskplacer_scheduler')
+        self.task_state = task_states.REBUILDING
+        self.is_host_lost = True
+        self.offer(0, 2)
+        with self.assertNoLogs(vdisk_hosts.LOG.logger):
+            self.assertEqual(
+                ['host0', 'host2'], self.passed(on_host_loss='blank')
+            )
+        for host in ('host0', 'host2'):
+            self.assertEqual([10, 10], list(self.claims(host).values()))
+        for flavor in ({}, {'on_host_loss': 'none'}):
+            with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
+                self.assertEqual([], self.passed(**flavor))
 
     def test_a_file_migrates_cold_only(self):
         self.attached = [one._replace(is_file=True) for one in self.attached]
@@ -228,6 +245,9 @@ class UnsettledTest(MovesTestCase):
         self.task_state = task_states.REBUILDING
         self.offer(0, 2)
         self.assert_pinned(['host0'], 'evacuated')
+        # its data is not lost
+        self.is_host_lost = True
+        self.assert_pinned(['host0'], 'has not settled', on_host_loss='blank')
 
     def test_settled(self):
         self.report_all({1: 'vw'})

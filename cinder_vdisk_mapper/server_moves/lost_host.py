@@ -1,0 +1,301 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""Gives up the data of servers whose host is lost for good.
+
+An administrator says so in two places: the host is fenced, which Nova is told,
+and its cinder-volume is down. Then the volumes of the servers whose flavors
+allow it become volumes of this host that are bound to no disk. Nova's
+evacuation of a server attaches them, blank, wherever it claims disks.
+
+Volumes that are being deleted go the same way: nobody else could delete them.
+
+Nothing on the lost host is changed, and it is not asked. A volume gets another
+name for its vdisk. So if that host comes back, what is there is nobody's, and
+the audit finds it.
+"""
+
+import collections
+import collections.abc
+import dataclasses
+import uuid as uuid_
+from typing import Any
+
+from cinder import context as cinder_context
+from cinder import objects
+from cinder.volume import volume_utils
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper.attach import bind_request
+from cinder_vdisk_mapper.cinder_api import errors
+from cinder_vdisk_mapper.cinder_api.types import attachments
+from cinder_vdisk_mapper.cinder_api.types import is_migrating
+from cinder_vdisk_mapper.server_moves import store
+from cinder_vdisk_mapper.vdisks import naming
+from nova_diskplacer import exception
+from nova_diskplacer import flavor
+from nova_diskplacer import nova_server
+
+LOG = logging.getLogger(__name__)
+
+_IN_USE = 'in-use'
+
+# Statuses of a volume that waits for the lost host to delete it, and the one
+# with which Cinder deletes it when it is asked to once more.
+_DELETING = ('deleting', 'error_deleting')
+_DELETABLE = 'error'
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A volume of a lost host.
+
+    :param server: UUID of its server, '' for none or several.
+    :param reason: why it stays, '' if it is given up.
+    """
+
+    volume: str
+    server: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """The facts that decide if the data of a volume is given up.
+
+    :param has_server: whether a server has it attached.
+    :param of_flavor: whether it is one of the vdisks of its server's flavor.
+    :param moves: whether there is a record of a move of its server.
+    """
+
+    status: str
+    has_server: bool
+    of_flavor: bool
+    moves: bool = False
+    is_encrypted: bool = False
+    has_group: bool = False
+    has_snapshots: bool = False
+    is_migrated: bool = False
+    in_other_zone: bool = False
+
+
+def why_server_stays(
+    server: nova_api.Server | None, host: str, volumes: int
+) -> str:
+    """Return why a server does not come back without its data, '' if it may.
+
+    :param host: that is lost.
+    :param volumes: number of its volumes there.
+    """
+    if server is None:
+        return 'Nova does not know its server'
+    if server.host != host:
+        return f'its server is on host {server.host or "none"}'
+    request = server.request
+    if request is None or request.on_host_loss != flavor.BLANK:
+        return (
+            'the flavor of its server has no '
+            f'{flavor.NAMESPACE}{flavor.ON_HOST_LOSS}={flavor.BLANK}'
+        )
+    if server.task:
+        return f'its server has a task of Nova: {server.task}'
+    if volumes > request.vdisks:
+        return (
+            f'its server has {volumes} vdisks, and its flavor claims '
+            f'{request.vdisks} elsewhere'
+        )
+    return ''
+
+
+def why_volume_stays(facts: Facts) -> str:
+    """Return why the data of a volume is not given up, '' if it may be."""
+    if facts.moves:
+        return 'its server moves, or has moved, and its data has not settled'
+    if not facts.has_server:
+        if facts.status not in _DELETING:
+            return 'it is attached to no server: delete it, and repeat this'
+    elif facts.status != _IN_USE:
+        return f'it is {facts.status}'
+    elif not facts.of_flavor:
+        return 'it is none of the vdisks of the flavor of its server'
+    if facts.is_encrypted:
+        return 'it is encrypted'
+    if facts.has_snapshots:
+        return 'it has snapshots'
+    if facts.has_group:
+        return 'it is in a group'
+    if facts.is_migrated:
+        return 'it is being migrated'
+    if facts.in_other_zone:
+        return 'this host is in another availability zone'
+    return ''
+
+
+def give_up(
+    backends: collections.abc.Iterable[str], host: str, is_wanted: bool
+) -> list[Entry]:
+    """Give up the data of the servers of a lost host; repeatable.
+
+    :param backends: Cinder hosts of the backends of this host, which take the
+        volumes of those of the same sections.
+    :param host: that is lost.
+    :param is_wanted: False to change nothing.
+    :returns: the volumes that are on the lost host, or were until now.
+    :raises DiskPlacerError: the host is not known to be lost, or a service
+        does not answer.
+    """
+    context = cinder_context.get_admin_context()
+    entries = []
+    for here in sorted(backends):
+        section = here.partition('@')[2]
+        there = f'{host}@{section}'
+        with errors.cinder_errors():
+            service = objects.Service.get_by_args(
+                context, here, 'cinder-volume'
+            )
+            volumes = objects.VolumeList.get_all_by_host(context, there)
+        _check_lost(context, host, there)
+        if not service.is_up:
+            raise exception.DiskPlacerError(
+                f'cinder-volume of {here} is down, and could not attach what '
+                'it is given: start it first'
+            )
+        for entry, volume in _decide(context, volumes, host, service):
+            if is_wanted and not entry.reason:
+                # it may have come back meanwhile
+                _check_lost(context, host, there)
+                if not _take(volume, here, service):
+                    entry = dataclasses.replace(
+                        entry, reason='it has changed meanwhile: repeat this'
+                    )
+            entries.append(entry)
+    return entries
+
+
+def _check_lost(context: Any, host: str, backend: str) -> None:
+    """Check that a host is fenced, and that its cinder-volume is silent.
+
+    :raises DiskPlacerError: it is not so.
+    """
+    reason = nova_api.why_not_lost(context, host)
+    if reason:
+        raise exception.DiskPlacerError(reason)
+    with errors.cinder_errors():
+        services = objects.ServiceList.get_all(
+            context, {'host': backend, 'binary': 'cinder-volume'}
+        )
+    if any(service.is_up for service in services):
+        raise exception.DiskPlacerError(
+            f'cinder-volume of {backend} is up: its host is not lost'
+        )
+
+
+def _decide(
+    context: Any,
+    volumes: collections.abc.Iterable[Any],
+    host: str,
+    service: Any,
+) -> collections.abc.Iterator[tuple[Entry, Any]]:
+    """Decide for each volume; those of a server are given up, or all stay."""
+    by_server = collections.defaultdict(list)
+    for volume in volumes:
+        servers = {entry.instance_uuid or '' for entry in attachments(volume)}
+        if len(servers) > 1:
+            reason = 'it is attached to several servers'
+            yield Entry(volume.id, '', reason), volume
+        elif servers:
+            by_server[servers.pop()].append(volume)
+        else:
+            reason = why_volume_stays(_facts(context, volume, None, service))
+            yield Entry(volume.id, '', reason), volume
+    for uuid, of_server in sorted(by_server.items()):
+        reasons = _why_stays(context, uuid, of_server, host, service)
+        others = [id_ for id_, reason in reasons.items() if reason]
+        for volume in of_server:
+            reason = reasons[volume.id]
+            if others and not reason:
+                reason = f'volume {others[0]} of its server stays'
+            yield Entry(volume.id, uuid, reason), volume
+
+
+def _why_stays(
+    context: Any,
+    uuid: str,
+    volumes: collections.abc.Collection[Any],
+    host: str,
+    service: Any,
+) -> dict[str, str]:
+    """Return why each volume of a server stays, by its ID."""
+    try:
+        server = nova_api.get(context, uuid)
+    except nova_server.NovaError as error:
+        return dict.fromkeys((volume.id for volume in volumes), str(error))
+    reason = why_server_stays(server, host, len(volumes))
+    return {
+        volume.id: reason
+        or why_volume_stays(_facts(context, volume, server, service))
+        for volume in volumes
+    }
+
+
+@errors.cinder_errors()
+def _facts(
+    context: Any, volume: Any, server: nova_api.Server | None, service: Any
+) -> Facts:
+    return Facts(
+        status=volume.status,
+        has_server=server is not None,
+        of_flavor=bind_request.is_of_flavor(server, volume),
+        moves=store.read(volume.id) is not None,
+        is_encrypted=bool(volume.encryption_key_id),
+        has_group=bool(volume.group_id),
+        has_snapshots=bool(
+            objects.SnapshotList.get_all_for_volume(context, volume.id)
+        ),
+        is_migrated=is_migrating(volume.migration_status),
+        in_other_zone=volume.availability_zone != service.availability_zone,
+    )
+
+
+@errors.cinder_errors()
+def _take(volume: Any, backend: str, service: Any) -> bool:
+    """Give a volume to a backend of this host, bound to no disk.
+
+    :returns: False if it is not as it was.
+    """
+    before, location = volume.host, volume.provider_location
+    status = volume.status
+    pool = volume_utils.extract_host(before, 'pool')
+    is_taken = volume.conditional_update(
+        {
+            'host': volume_utils.append_host(backend, pool),
+            'service_uuid': service.uuid,
+            'provider_auth': None,
+            # the vdisk on the lost host has the former name
+            '_name_id': str(uuid_.uuid4()),
+            'status': _IN_USE if status == _IN_USE else _DELETABLE,
+            **naming.bound_to(None),
+        },
+        {'host': before, 'provider_location': location, 'status': status},
+    )
+    if is_taken:
+        LOG.warning(
+            'The data of volume %s on disk %s of %s is given up: it is a '
+            'blank volume of %s now',
+            volume.id,
+            location,
+            before,
+            volume.host,
+        )
+    return bool(is_taken)

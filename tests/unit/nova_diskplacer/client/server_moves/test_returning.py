@@ -1,0 +1,112 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which servers of a lost host come back."""
+
+import dataclasses
+import types
+import unittest
+from unittest import mock
+
+from nova_diskplacer import exception
+from nova_diskplacer import flavor
+from nova_diskplacer.client.server_moves import facts
+from nova_diskplacer.client.server_moves import returning
+from nova_diskplacer.client.server_moves.nova import Busy
+
+REQUEST = flavor.VDiskRequest(1, 100, on_host_loss=flavor.BLANK)
+VOLUME = facts.Volume('v', 100, 'live', 'vdisk')
+SERVER = facts.Server(
+    's', 'web', 'lost', 'ACTIVE', 'active', request=REQUEST, volumes=(VOLUME,)
+)
+
+
+class WhyStaysTest(unittest.TestCase):
+    def test_servers(self):
+        kept = dataclasses.replace(VOLUME, host='lost')
+        for fields, word in (
+            ({}, ''),
+            ({'vm_state': 'stopped'}, ''),
+            ({'vm_state': 'error'}, ''),
+            ({'request': None, 'volumes': ()}, 'openstack server evacuate s'),
+            ({'request': None}, 'without diskplacer:on_host_loss=blank'),
+            (
+                {'request': flavor.VDiskRequest(1, 100)},
+                'without diskplacer:on_host_loss=blank',
+            ),
+            ({'flavor_error': 'bad'}, 'has a flavor that is wrong: bad'),
+            ({'is_locked': True}, 'openstack server unlock s'),
+            ({'task': 'rebuilding'}, 'has a task of Nova: rebuilding'),
+            ({'vm_state': 'paused'}, 'is in state paused'),
+            ({'volumes': (VOLUME, kept)}, 'volume v, whose data is not given'),
+        ):
+            why = returning.why_stays(
+                dataclasses.replace(SERVER, **fields), 'lost'
+            )
+            self.assertEqual(bool(word), bool(why), why)
+            self.assertIn(word, why)
+
+
+class ReturningTest(unittest.TestCase):
+    """Nova with one server."""
+
+    def setUp(self):
+        super().setUp()
+        self.now = SERVER
+        self.told = []
+        self.nova = mock.Mock(host='lost')
+        self.nova.servers.return_value = ['s']
+        self.nova.evacuate.return_value = 'request'
+        self.nova.failure.return_value = None
+        self.nova.server.side_effect = lambda id_: self.now and id_
+        reader = types.SimpleNamespace(
+            with_volumes=lambda item: SERVER,
+            without_volumes=lambda item: self.now,
+        )
+        self.run_ = returning.Returning(
+            self.nova, reader, 1, self.told.append
+        ).run
+        patch = mock.patch.object(returning, '_INTERVAL', 0.0)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def outcome(self, timeout=60.0):
+        (outcome,) = self.run_(timeout)
+        return outcome.result, outcome.reason
+
+    def test_it_is_deleted_meanwhile(self):
+        self.now = None
+        self.assertEqual(
+            (returning.DELETED, 'was deleted meanwhile'), self.outcome()
+        )
+
+    def test_another_operator_is_faster(self):
+        self.nova.evacuate.side_effect = Busy('Nova refuses: task')
+        self.assertEqual(
+            (returning.UNDER_WAY, 'Nova refuses: task; repeat this'),
+            self.outcome(),
+        )
+        self.nova.evacuate.side_effect = exception.DiskPlacerError('no')
+        self.assertEqual((returning.STAYS, 'no'), self.outcome())
+
+    def test_nova_does_not_tell_why(self):
+        result, reason = self.outcome()
+        self.assertEqual(returning.STAYS, result)
+        self.assertIn('Nova tells no reason', reason)
+
+    def test_time_is_over(self):
+        self.now = dataclasses.replace(SERVER, task='rebuilding')
+        self.assertEqual(
+            (returning.UNDER_WAY, 'Nova goes on; repeat this'),
+            self.outcome(0.05),
+        )
+        self.assertEqual(['Server web (s) is evacuated'], self.told)
