@@ -18,32 +18,16 @@ its own.
 """
 
 import argparse
-import contextlib
-import importlib
-import io
 import itertools
-import json
 import os
-import pathlib
-import shutil
-import signal
-import sys
-import tempfile
-import traceback
-import unittest
 from importlib import metadata
 
 from cinder_vdisk_mapper.cmd import cinder_conf
 from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import manage
+from tests.functional.commands import base
 
 PREFIX = 'diskplacer-'
-
-# Seconds that a command may take on a busy machine.
-PATIENCE = 60
-
-# Exit status of oslo.upgradecheck for an error of the command itself.
-UNCHECKED = 255
 
 STATUSES = {
     exit_status.OK,
@@ -51,7 +35,7 @@ STATUSES = {
     exit_status.USAGE,
     exit_status.FINDINGS,
     exit_status.CLOSED,
-    UNCHECKED,
+    base.UNCHECKED,
 }
 
 CONF = """
@@ -69,33 +53,8 @@ endpoint = http://127.0.0.1:1
 NUMBERS = ('inf', 'nan', '-1', '1e999', str(1 << 70), '9' * 5000)
 WORDS = ('', 'é\n→', '\udcff', '../..', 'a:b,c=1-2')
 
-# Nobody listens there.
-CLOUD = ('--os-auth-type', 'none', '--os-endpoint', 'http://127.0.0.1:1')
-
 # They change this machine, or wait for something.
 UNSAFE = {('install-units',), ('elastic', 'run')}
-
-
-def mains():
-    """Return the main functions of the project's commands by name."""
-    found = metadata.distribution('nova-diskplacer').entry_points
-    return {
-        one.name: one.load() for one in found if one.group == 'console_scripts'
-    }
-
-
-def openstack():
-    """Return the main function of openstackclient, which has been loaded."""
-    for name in [name for name in os.environ if name.startswith('OS_')]:
-        del os.environ[name]
-    main = importlib.import_module('openstackclient.shell').main
-    with (
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-    ):
-        # it finds its plugins, and keeps them
-        main([*CLOUD, 'vdisk', 'profile', 'list'])
-    return main
 
 
 def openstack_commands():
@@ -179,10 +138,9 @@ def whole(actions):
     return given
 
 
-class HostileInputTest(unittest.TestCase):
+class HostileInputTest(base.CommandTestCase):
     def setUp(self):
-        self.top = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.top)
+        super().setUp()
         for name in ('disks', 'locks', 'profiles', 'state'):
             (self.top / name).mkdir()
         self.conf = self._file('nova.conf', CONF.format(top=self.top).encode())
@@ -193,7 +151,6 @@ class HostileInputTest(unittest.TestCase):
             str(self.top),
             '/dev/full',
         ]
-        self.mains = mains()
         self.tried = 0
         self.failures = []
 
@@ -202,64 +159,9 @@ class HostileInputTest(unittest.TestCase):
         path.write_bytes(content)
         return str(path)
 
-    def _run(self, main, words, stdout=None, encoding='utf-8', argv=None):
-        """Run a command; returns its status and what it has said."""
-        said = self.top / 'stderr'
-        said.write_bytes(b'')
-        child = os.fork()
-        if child == 0:
-            status = 70
-            try:
-                signal.alarm(PATIENCE)
-                self._redirect(stdout, said, encoding)
-                os.chdir(self.top)
-                sys.argv = [argv or 'command', *words]
-                status = main()
-            except SystemExit as end:
-                status = end.code
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                self._end(status)
-        _, waited = os.waitpid(child, 0)
-        return os.waitstatus_to_exitcode(waited), said.read_text('utf-8')
-
-    def _redirect(self, stdout, said, encoding):
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        error = os.open(said, os.O_WRONLY)
-        os.dup2(error, 2)
-        sys.stdin = open(0)  # noqa: SIM115 for the life of the process
-        sys.stderr = io.TextIOWrapper(
-            open(2, 'wb', buffering=0), 'utf-8', 'replace', write_through=True
-        )
-        if stdout == 'closed':
-            os.close(1)
-            sys.stdout = None
-            return
-        if stdout == 'pipe':
-            reader, writer = os.pipe()
-            os.close(reader)
-            os.dup2(writer, 1)
-        else:
-            os.dup2(os.open(stdout or os.devnull, os.O_WRONLY), 1)
-        sys.stdout = open(1, 'w', encoding=encoding)  # noqa: SIM115
-
-    def _end(self, status):
-        # as the interpreter does at its end
-        try:
-            if sys.stdout is not None:
-                sys.stdout.flush()
-        except Exception:
-            traceback.print_exc()
-            status = 120
-        if not isinstance(status, int):
-            print(status, file=sys.stderr)
-            status = int(status is not None)
-        os._exit(status & 0xFF)
-
     def _try(self, main, words, statuses=STATUSES, **streams):
         self.tried += 1
-        status, said = self._run(main, words, **streams)
+        status, said = self.run_command(main, words, **streams)
         if status not in statuses or 'Traceback' in said:
             self.failures.append(
                 f'{words} {streams}: {status}\n{said[-1500:]}'
@@ -293,7 +195,7 @@ class HostileInputTest(unittest.TestCase):
                 words = ('disk', 'list')
             elif name == 'diskplacer-status':
                 words = ('upgrade', 'check')
-            bad = {exit_status.ERROR, UNCHECKED}
+            bad = {exit_status.ERROR, base.UNCHECKED}
             for path in (*self.files, '/missing', f'{self.conf}/x'):
                 if path == '/dev/full':
                     # it is read as an endless file
@@ -317,40 +219,23 @@ class HostileInputTest(unittest.TestCase):
         self._judge(150)
 
     def test_openstack(self):
-        self._in_process(self._try_openstack)
+        self.tried, self.failures = self.in_process(self._try_openstack)
         self._judge(50)
 
     def _try_openstack(self):
-        main = openstack()
+        main = base.openstack()
         for words, parser in openstack_commands():
             for line in lines(words, parser, self.files):
-                self._try(main, [*CLOUD, *line])
+                self._try(main, [*base.CLOUD, *line])
         for words in ('list', 'show batch'):
             line = f'vdisk profile {words}'.split()
             # its formatters know no closed output
             self._outputs(main, line, closed={exit_status.ERROR})
-
-    def _in_process(self, work):
-        """Work in a process of its own, with what it loads and configures."""
-        told = self.top / 'told'
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                work()
-                told.write_text(json.dumps([self.tried, self.failures]))
-                status = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(status)
-        _, status = os.waitpid(child, 0)
-        self.assertEqual(0, status)
-        self.tried, self.failures = json.loads(told.read_text())
+        return self.tried, self.failures
 
     def _outputs(self, main, words, closed=None, **streams):
         pipe = {exit_status.CLOSED}
-        full = {exit_status.ERROR, UNCHECKED}
+        full = {exit_status.ERROR, base.UNCHECKED}
         self._try(main, words, pipe, stdout='pipe', **streams)
         self._try(main, words, full, stdout='/dev/full', **streams)
         good = {exit_status.OK}

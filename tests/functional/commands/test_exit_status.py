@@ -10,26 +10,21 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Exit statuses of every command, as a shell sees them.
+"""Exit statuses of every command.
 
-The unit tests of the commands let each have findings.
+Each command line runs in a forked process, which has loaded the command, and
+one of each command in a process of its own, as a shell starts it. The unit
+tests of the commands let each have findings.
 """
 
 import os
 import subprocess
 import sys
 
-from oslotest import base
-
 from nova_diskplacer import exit_status
+from tests.functional.commands import base
 
 BIN = os.path.dirname(sys.executable)
-
-# Nobody listens there.
-CLOUD = ('--os-auth-type', 'none', '--os-endpoint', 'http://127.0.0.1:1')
-
-# What oslo.upgradecheck ends with where it cannot check.
-UNCHECKED = 255
 
 CASES = (
     ('diskplacer-manage profile list', exit_status.OK),
@@ -49,7 +44,7 @@ CASES = (
     ('diskplacer-agent --bogus', exit_status.USAGE),
     ('diskplacer-vendordata --config-file /missing', exit_status.ERROR),
     ('diskplacer-vendordata --bogus', exit_status.USAGE),
-    ('diskplacer-status --config-file /missing upgrade check', UNCHECKED),
+    ('diskplacer-status --config-file /missing upgrade check', base.UNCHECKED),
     ('diskplacer-status upgrade', exit_status.USAGE),
     ('openstack vdisk profile list', exit_status.OK),
     ('openstack vdisk profile show nonsense', exit_status.ERROR),
@@ -64,26 +59,57 @@ CASES = (
 )
 
 
-class ExitStatusTest(base.BaseTestCase):
+def words(line):
+    """Return the arguments of a command line."""
+    name, *given = line.split()
+    return [*base.CLOUD, *given] if name == 'openstack' else given
+
+
+class ExitStatusTest(base.CommandTestCase):
+    def judge(self, line, expected, status, said):
+        self.assertEqual(expected, status, f'{line}: {said}')
+        # an error tells what is wrong, not where in the code
+        self.assertNotIn('Traceback', said, line)
+
     def test_every_command(self):
+        for line, expected in CASES:
+            name = line.split()[0]
+            if name != 'openstack':
+                done = self.run_command(
+                    self.mains[name], words(line), argv=name
+                )
+                self.judge(line, expected, *done)
+
+    def test_openstack(self):
+        def work():
+            main = base.openstack()
+            return [
+                (line, expected, *self.run_command(main, words(line)))
+                for line, expected in CASES
+                if line.startswith('openstack ')
+            ]
+
+        for told in self.in_process(work):
+            self.judge(*told)
+
+    def test_as_a_shell_starts_them(self):
         environment = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith('OS_')
         }
-        for line, expected in CASES:
-            name, *words = line.split()
-            if name == 'openstack':
-                words = [*CLOUD, *words]
+        # one line of each, whose status is the command's own
+        chosen = {
+            line.split()[0]: (line, one)
+            for line, one in CASES
+            if one != exit_status.USAGE
+        }
+        for name, (line, expected) in chosen.items():
             done = subprocess.run(
-                [os.path.join(BIN, name), *words],
+                [os.path.join(BIN, name), *words(line)],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
             )
-            self.assertEqual(
-                expected, done.returncode, f'{line}: {done.stderr}'
-            )
-            # an error tells what is wrong, not where in the code
-            self.assertNotIn('Traceback', done.stderr, line)
+            self.judge(line, expected, done.returncode, done.stderr)
