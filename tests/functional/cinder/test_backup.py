@@ -36,7 +36,7 @@ class BackupTestCase(test_snapshots.SnapshotTestCase):
         self.override_config(
             'backup_posix_path', os.path.join(self.host.root, '../backups')
         )
-        self.override_config('backup_compression_algorithm', 'none')
+        self.override_config('backup_compression_algorithm', 'zstd')
         self.backup = self.start_service(
             'backup', host='host1', service_name='backup'
         )
