@@ -42,6 +42,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
 . tools/lib/contain.sh
 env_help "$@"
+# where it is set, each process would compile what it imports
+unset PYTHONDONTWRITEBYTECODE
 
 STAGES='pep8 docs packaging unit functional oldest e2e testbed'
 CHECK='pep8 docs packaging unit functional/nova functional/cinder/test_driver
