@@ -156,6 +156,9 @@ class ServerMoves:
         elif recorded.phase == record.ABORTING:
             # only the other host has something to undo
             return
+        elif role is _Role.SOURCE and recorded.phase == record.LEFT:
+            # a decision was taken back when all was detached already
+            self.source.unexport(volume)
         if store.read(volume.id) is not None:
             raise errors.BindingError(
                 f'volume {volume.id} cannot be changed before the move of '

@@ -474,6 +474,20 @@ class OrderTestCase(moves_base.MoveTestCase):
             store.Changed, store.forget, self.volume_['id'], found
         )
 
+    def test_detached_before_the_decision_was_taken_back(self):
+        """Nobody attaches the volume any more, and it can be changed."""
+        second = self.migrate()
+        volume_id = self.volume_['id']
+        found = store.read(volume_id)
+        found = store.advance(volume_id, found, record.DECIDING)
+        self.delete_attachment(second)
+        self.restart_host(1)
+        self.assertEqual(record.LEFT, self.phase)
+        self.driver(0).extend_volume(self.row, 2)
+        self.assertIsNone(self.phase)
+        self.assertEqual({}, self.network.targets)
+        self.assertEqual({}, self.held(self.there))
+
     def test_a_bad_record(self):
         """Nobody guesses, and the start of others is not in its way."""
         second = self.begin_live()
