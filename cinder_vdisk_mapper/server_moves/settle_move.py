@@ -55,6 +55,10 @@ LOG = logging.getLogger(__name__)
 # Seconds between two looks at the server while its data is copied.
 _LOOK_PAUSE = 10.0
 
+# Seconds to wait for another request for the volume. Its session may hang,
+# and the next attempt waits again.
+_LOCK_PATIENCE = 60.0
+
 
 class Stopped(exception.DiskPlacerError):
     """The copy is to go on in another process."""
@@ -258,11 +262,20 @@ class SettleMove(vdisk_steps.VDiskSteps):
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        # in the order of attachments
-        with (
-            locks.hold(f'move-{self.volume_id}'),
-            locks.hold(f'volume-{self.volume_id}'),
-        ):
+        with contextlib.ExitStack() as stack:
+            try:
+                # in the order of attachments
+                for kind in ('move', 'volume'):
+                    stack.enter_context(
+                        locks.hold_within(
+                            f'{kind}-{self.volume_id}', _LOCK_PATIENCE
+                        )
+                    )
+            except locks.Held:
+                raise at_rest.Waits(
+                    'another request for its volume has not ended since '
+                    f'{_LOCK_PATIENCE:.0f} s'
+                ) from None
             yield
 
     def forget(self) -> None:

@@ -17,10 +17,14 @@ import types
 import unittest
 from unittest import mock
 
+import fixtures
+import testtools
 from cinder import objects
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
+from oslo_config import cfg
+from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.moves import vdisk_steps
@@ -66,7 +70,7 @@ class SettlingTestCase(unittest.TestCase):
             (vdisk_steps, 'time', clock),
             (settle_move, 'time', clock),
             (settle_move, '_LOOK_PAUSE', 0.0),
-            (locks, 'hold', world.hold),
+            (locks, 'hold_within', lambda name, _: world.hold(name)),
             (store, 'read', world.read_record),
             (store, 'advance', world.advance),
             (store, 'fresh', world.fresh),
@@ -364,3 +368,23 @@ class ScheduleTestCase(SettlingTestCase):
         for _ in range(10):
             world.step()
         self.finish(world)
+
+
+class LockTest(testtools.TestCase):
+    def test_another_request_does_not_end(self):
+        """Its session may hang; the next attempt waits again."""
+        directory = self.useFixture(fixtures.TempDir()).path
+        conf = self.useFixture(config_fixture.Config(cfg.CONF))
+        conf.config(lock_path=directory, group='oslo_concurrency')
+        self.useFixture(
+            fixtures.MockPatchObject(settle_move, '_LOCK_PATIENCE', 0.05)
+        )
+        move = settle_world.World(False).move()
+        for kind in ('move', 'volume'):
+            with locks.hold(f'{kind}-1'):
+                self.assertRaisesRegex(
+                    at_rest.Waits, 'has not ended', move.locked().__enter__
+                )
+        # nothing of the first lock is left
+        with move.locked():
+            pass
