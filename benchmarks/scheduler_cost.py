@@ -444,26 +444,31 @@ class Nova(test.TestCase):
 
 
 def rows(hosts, numa_hosts, specs):
-    """{row: (function, how many hosts it visits)}."""
+    """Return the rows and what they leave behind.
+
+    :returns: the hosts that have passed the filters of a row, and the state
+        of its request, by row; {row: (function, how many hosts it visits)}.
+    """
     spec, numa_spec, large_spec = specs
     manager = host_manager.HostManager()
     few = hosts[: min(len(hosts), FEW)]
-    kept = {}
+    kept, states = {}, {}
 
-    def filtered(name, chosen, visited=hosts, spec=spec, pack_from=0.0):
+    def filtered(name, chosen, visited=hosts, spec=spec):
         def run_filters():
-            set_pack_from(pack_from)
             # each row reads the server's volumes and plans for itself
             spec.__dict__.pop(disk_request.ATTRIBUTE, None)
             kept[name] = manager.filter_handler.get_filtered_objects(
                 chosen, visited, spec
             )
+            states[name] = disk_request.state_of(spec)
 
         return run_filters, len(visited)
 
     def weighed(chosen):
         def run_weighers():
             passed = kept[OUR_FILTER]
+            setattr(spec, disk_request.ATTRIBUTE, states[OUR_FILTER])
             manager.weight_handler.get_weighed_objects(chosen, passed, spec)
 
         return run_weighers, len(hosts)
@@ -481,47 +486,58 @@ def rows(hosts, numa_hosts, specs):
         name: filtered(name, [our_filter], visited, numa_spec)
         for name, visited in numa_hosts.items()
     }
-    return kept, {
-        NOVA_FILTERS: filtered(NOVA_FILTERS, manager.enabled_filters),
-        NUMA: filtered(NUMA, [numa], few),
-        NOOP_FILTER: filtered(NOOP_FILTER, [NoopFilter()]),
-        OUR_FILTER: filtered(OUR_FILTER, [our_filter]),
-        SPREADS: filtered(SPREADS, [our_filter], pack_from=1.0),
-        NO_ROOM: filtered(NO_ROOM, [our_filter], spec=large_spec),
-        ROOM: filtered(ROOM, [room.DiskRoomFilter()]),
-        **aligned,
-        NOVA_WEIGHERS: weighed(manager.weighers),
-        NOOP_WEIGHER: weighed([NoopWeigher()]),
-        NOOP_WEIGHERS: weighed([NoopWeigher(), NoopWeigher()]),
-        OUR_WEIGHER: weighed([our_weigher]),
-        BOTH_WEIGHERS: weighed(both),
-        PRESSED: weighed(both),
-    }
+    return (
+        kept,
+        states,
+        {
+            NOVA_FILTERS: filtered(NOVA_FILTERS, manager.enabled_filters),
+            NUMA: filtered(NUMA, [numa], few),
+            NOOP_FILTER: filtered(NOOP_FILTER, [NoopFilter()]),
+            OUR_FILTER: filtered(OUR_FILTER, [our_filter]),
+            NO_ROOM: filtered(NO_ROOM, [our_filter], spec=large_spec),
+            SPREADS: filtered(SPREADS, [our_filter]),
+            ROOM: filtered(ROOM, [room.DiskRoomFilter()]),
+            **aligned,
+            NOVA_WEIGHERS: weighed(manager.weighers),
+            NOOP_WEIGHER: weighed([NoopWeigher()]),
+            NOOP_WEIGHERS: weighed([NoopWeigher(), NoopWeigher()]),
+            OUR_WEIGHER: weighed([our_weigher]),
+            BOTH_WEIGHERS: weighed(both),
+            PRESSED: weighed(both),
+        },
+    )
 
 
 def set_pack_from(share):
-    """Have the filter spread up to a committed share, and pack from it on."""
+    """Have the filter spread up to a committed share, and pack from it on.
+
+    That makes oslo.config forget the values of all options, which it then
+    parses anew, so an option that has the value already is not set.
+    """
+    if conf.CONF.diskplacer_scheduler.disk_pack_from == share:
+        return
     for name in ('disk_spread_up_to', 'disk_pack_from'):
         conf.CONF.set_override(name, share, 'diskplacer_scheduler')
 
 
-def press(passed, per_cent):
+def press(state, per_cent):
     """Have the agents of hosts that have passed the filter report that."""
-    run = passed[0].allocation_candidates.run
+    run = state.last_run
     run.cache._figures[host_disk_cache._PRESSURE] = per_cent
     run.__dict__.pop('pressures', None)
 
 
 def run(hosts, numa_hosts, specs, rounds):
     """Return {row: [seconds per host of each round]}."""
-    kept, functions = rows(hosts, numa_hosts, specs)
+    kept, states, functions = rows(hosts, numa_hosts, specs)
     seconds = collections.defaultdict(list)
     for number in range(rounds + 1):
         for host in itertools.chain(hosts, *numa_hosts.values()):
             host.allocation_candidates = candidates(host.uuid)
         for name, (function, visited) in functions.items():
+            set_pack_from(1.0 if name == SPREADS else 0.0)
             if name in PRESSURE:
-                press(kept[OUR_FILTER], PRESSURE[name])
+                press(states[OUR_FILTER], PRESSURE[name])
             gc.collect()
             start = time.thread_time()
             function()

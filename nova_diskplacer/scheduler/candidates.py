@@ -37,7 +37,6 @@ import collections
 import collections.abc
 import dataclasses
 import functools
-import operator
 import typing
 
 import numpy as np
@@ -57,8 +56,6 @@ from nova_diskplacer.scheduler.plan import DiskPlan
 from nova_diskplacer.scheduler.plan import FreeCapacity
 
 Candidate = dict[str, typing.Any]
-
-_host_index = operator.attrgetter('allocation_candidates.host_index')
 
 # Resources of disks only. A disk may have no GiB to claim: they are reserved.
 _DISK_RESOURCES = frozenset((placement_client.GB, placement_client.MBPS))
@@ -100,6 +97,8 @@ class FilterRun:
         self._tries: collections.Counter[int] = collections.Counter()
         self._next: tuple[int, HostChoice | None] | None = None
         self._alternates: dict[int, HostChoice | None] = {}
+        self._passed: list[typing.Any] = []
+        self._indices: base.Ints = np.zeros(0, dtype=np.intp)
 
     @functools.cached_property
     def pressures(self) -> base.Floats:
@@ -112,11 +111,42 @@ class FilterRun:
         claim = self._pending_claim
         return self.only_alternates or (claim is not None and claim.is_made)
 
+    def offer(
+        self, hosts: list[typing.Any], indices: base.Ints
+    ) -> list[typing.Any]:
+        """Write the chosen disks into the candidates of hosts that fit.
+
+        :param hosts: the states of all H hosts.
+        :param indices: the hosts to offer to Nova, (N,), in this order.
+        :returns: their states.
+        """
+        at = indices.tolist()
+        passed = [hosts[index] for index in at]
+        for host, index in zip(passed, at, strict=True):
+            host.allocation_candidates = DiskCandidates(host, self, index)
+        self._passed, self._indices = passed, indices
+        return passed.copy()
+
     def values_for(
         self, hosts: list[typing.Any], values: base.Floats
     ) -> base.Floats:
-        """Return the values of N of the hosts, (N,), from those of all."""
-        return values[list(map(_host_index, hosts))]
+        """Return the values of N of the offered hosts, (N,).
+
+        Nova weighs the hosts as the last filter returns them, so their
+        indices are known without a look at any. The lists are compared all
+        the same: another filter may have rejected some. Hosts are those of
+        this request, whatever another one writes into their states meanwhile,
+        and the run has read the provider of each: nothing is kept from one
+        request to the next.
+
+        :param values: those of all hosts, (H,).
+        """
+        if hosts == self._passed:
+            return values[self._indices]
+        index_of = dict(
+            zip(map(id, self._passed), self._indices.tolist(), strict=True)
+        )
+        return values[[index_of[id(host)] for host in hosts]]
 
     def is_usable(self, host: typing.Any, index: int) -> bool:
         """Return whether Nova should claim on a host or list it.
@@ -282,12 +312,12 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
 
     :param host: the host state; its candidates are Nova's, or those of an
         earlier run of the filter.
-    :ivar run: the run of the filter that made the candidates.
-    :ivar host_index: the host's index in the run.
+    :param run: the run of the filter that makes the candidates.
+    :param index: the host's index in the run.
     :ivar without_disks: Nova's own candidates.
     """
 
-    __slots__ = ('_host', 'host_index', 'run', 'without_disks')
+    __slots__ = ('_host', '_index', '_run', 'without_disks')
 
     def __init__(self, host: typing.Any, run: FilterRun, index: int) -> None:
         before = host.allocation_candidates
@@ -295,11 +325,11 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
             before = before.without_disks
         self.without_disks: collections.abc.Sequence[Candidate] = before
         self._host = host
-        self.run = run
-        self.host_index = index
+        self._run = run
+        self._index = index
 
     def __bool__(self) -> bool:
-        return self.run.is_usable(self._host, self.host_index)
+        return self._run.is_usable(self._host, self._index)
 
     def __len__(self) -> int:
         return len(self.without_disks)
@@ -307,17 +337,17 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
     def __iter__(self) -> collections.abc.Iterator[Candidate]:
         if not self:
             return
-        choice = self.run.choose(self._host, self.host_index)
+        choice = self._run.choose(self._host, self._index)
         for candidate in self.without_disks:
             yield self._add_disks(candidate, choice)
 
     def __getitem__(self, index: typing.Any) -> typing.Any:
         if index != 0:
             return list(self)[index]
-        choice = self.run.choose(self._host, self.host_index)
+        choice = self._run.choose(self._host, self._index)
         candidate = self._add_disks(self.without_disks[0], choice)
-        self.run.track(candidate)
-        self.run.log(self._host, self.host_index, choice)
+        self._run.track(candidate)
+        self._run.log(self._host, self._index, choice)
         return candidate
 
     def _add_disks(
@@ -328,16 +358,7 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
             for provider, allocation in candidate['allocations'].items()
             if allocation['resources'].keys().isdisjoint(_DISK_RESOURCES)
         }
-        claimed = self.run.plan.allocations(choice.free, choice.counts)
+        claimed = self._run.plan.allocations(choice.free, choice.counts)
         for disk, resources in claimed.items():
             allocations[disk] = {'resources': resources}
         return pending_claims.Candidate(candidate, allocations=allocations)
-
-
-def run_of(hosts: list[typing.Any]) -> FilterRun | None:
-    """Return the run of the filter that a request's hosts have passed.
-
-    None if the request asks for no vdisks.
-    """
-    first = hosts[0].allocation_candidates
-    return first.run if type(first) is DiskCandidates else None

@@ -130,11 +130,10 @@ def _place(
         packing,
         only_alternates,
     )
-    fits = np.flatnonzero(choice.fits).tolist()
-    passed = [reporting[index] for index in fits]
-    with_disks = candidates.DiskCandidates
-    for index, host in zip(fits, passed, strict=True):
-        host.allocation_candidates = with_disks(host, run, index)
+    fits = np.flatnonzero(choice.fits)
+    if len(fits) and not only_alternates:
+        fits = retries.order(fits, spec.instance_uuid)
+    passed = run.offer(reporting, fits)
     if only_alternates:
         return passed
     decision_log.log_rejections(
@@ -151,8 +150,7 @@ def _place(
         free = cache.free_capacity(attempts.rows, include_pending=False)
         _log_rejection(spec, plan, free, len(allowed) - len(reporting))
         _warn_of_truncation(spec, len(hosts))
-        return []
-    return retries.order(passed, spec.instance_uuid)
+    return passed
 
 
 def _attempt(

@@ -30,7 +30,6 @@ import typing
 import numpy as np
 
 from nova_diskplacer.mapping import base
-from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import weigher
@@ -45,7 +44,7 @@ class DiskPressureWeigher(weigher.DiskWeigherBase):
     def _shares(
         self, hosts: list[typing.Any], spec: typing.Any
     ) -> base.Floats | None:
-        run = candidates.run_of(hosts)
+        run = disk_request.state_of(spec).last_run
         if run is not None:
             if not run.pressures.any():
                 return None

@@ -39,13 +39,15 @@ _TRIES = 4
 MAX_REPEATED = 2 * (_TRIES - 1)
 
 
-def order(hosts: Hosts, seed: str) -> Hosts:
+def order(hosts: base.Ints, seed: str) -> base.Ints:
     """Return a request's hosts as often as Nova should try them.
 
     Nova takes the first of hosts with the same weight: a seed chooses it.
+
+    :param hosts: indices of at least one host, (H,).
     """
     first = int(_generator(seed).integers(len(hosts)))
-    return (hosts[first:] + hosts[:first]) * -(-_TRIES // len(hosts))
+    return np.tile(np.roll(hosts, -first), -(-_TRIES // len(hosts)))
 
 
 def unique(hosts: collections.abc.Iterable[typing.Any]) -> Hosts:
@@ -87,4 +89,6 @@ def random_numbers(count: int, seed: str) -> base.Floats:
 
 
 def _generator(seed: str) -> np.random.Generator:
-    return np.random.default_rng([*seed.encode()])
+    # NumPy takes a list of numbers one by one, an array of uint32 as it is
+    words = np.frombuffer(seed.encode(), dtype=np.uint8).astype(np.uint32)
+    return np.random.default_rng(words)

@@ -32,8 +32,8 @@ from nova.scheduler import weights
 
 from nova_diskplacer import conf
 from nova_diskplacer.mapping import base
-from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter_order
+from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import retries
 
 # More than any weigher gives: Nova tries a host again after all others.
@@ -114,7 +114,7 @@ class DiskPlacementWeigher(DiskWeigherBase):
     def _shares(
         self, hosts: list[typing.Any], spec: typing.Any
     ) -> base.Floats | None:
-        run = candidates.run_of(hosts)
+        run = disk_request.state_of(spec).last_run
         if run is None:
             return None
         scores = run.values_for(hosts, run.choice.scores)

@@ -25,6 +25,7 @@ import uuid
 from unittest import mock
 
 import hypothesis
+import numpy as np
 from hypothesis import stateful
 from hypothesis import strategies as st
 from nova import objects
@@ -37,10 +38,10 @@ from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import ledger
 from nova_diskplacer.placement import match_claims
-from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import placement_queries
+from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import server_volumes
 from tests.fakes import disks as fake_disks
 from tests.fakes import flavors
@@ -68,11 +69,6 @@ requests = st.builds(
     vdisk_mbps=st.sampled_from([0, 0, 5, 20]),
     vdisks_per_disk=st.sampled_from([1, 1, 2, 3]),
 )
-
-
-def _score(host):
-    run = candidates.run_of([host])
-    return run.values_for([host], run.choice.scores)[0]
 
 
 class Ledger(stateful.RuleBasedStateMachine):
@@ -250,11 +246,12 @@ class Ledger(stateful.RuleBasedStateMachine):
         for _ in range(number):
             server = self.new_uuid()
             spec.instance_uuid = server
-            hosts = sorted(
-                filter_.filter_all(hosts, spec),
-                key=_score,
-                reverse=True,
+            hosts = list(filter_.filter_all(hosts, spec))
+            run = disk_request.state_of(spec).last_run
+            order = np.argsort(
+                -run.values_for(hosts, run.choice.scores), kind='stable'
             )
+            hosts = [hosts[at] for at in order.tolist()]
             for host in hosts:
                 if not host.allocation_candidates:
                     continue

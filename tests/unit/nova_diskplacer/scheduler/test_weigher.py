@@ -34,7 +34,9 @@ from tests.unit.nova_diskplacer.scheduler import fakes
 
 class PlacementWeigherTest(unittest.TestCase):
     def setUp(self):
+        objects.register_all()
         self.weigher = weigher.DiskPlacementWeigher()
+        self.spec = request_spec()
 
     def _weights(self, *scores):
         return self._weighed(self._hosts(*scores))
@@ -42,11 +44,8 @@ class PlacementWeigherTest(unittest.TestCase):
     def _hosts(self, *scores):
         hosts = [fakes.host_state(number) for number in range(len(scores))]
         run = self._run(np.array(scores))
-        for index, host in enumerate(hosts):
-            host.allocation_candidates = candidates.DiskCandidates(
-                host, run, index
-            )
-        return hosts
+        disk_request.state_of(self.spec).last_run = run
+        return run.offer(hosts, np.arange(len(hosts)))
 
     def _run(self, scores):
         nothing = np.zeros((len(scores), 1), dtype=np.int64)
@@ -57,11 +56,24 @@ class PlacementWeigherTest(unittest.TestCase):
 
     def _weighed(self, hosts):
         weighed = [types.SimpleNamespace(obj=host) for host in hosts]
-        return self.weigher.weigh_objects(weighed, None)
+        return self.weigher.weigh_objects(weighed, self.spec)
 
     def test_scores(self):
         low, high, top = self._weights(0.25, 0.5, 1.0)
         self.assertEqual([0.25, 0.5, 1.0], [low, high, top])
+
+    def test_another_filter_rejects_hosts_and_reorders_others(self):
+        first, second, third, _ = self._hosts(0.1, 0.2, 0.3, 0.4)
+        self.assertEqual([0.3, 0.1], self._weighed([third, first]))
+        self.assertEqual(
+            [0.2, 0.1, 0.3], self._weighed([second, first, third])
+        )
+
+    def test_another_request_filters_the_same_hosts_at_the_same_time(self):
+        hosts = self._hosts(0.25, 0.5, 0.75)
+        others = self._run(np.array([0.0, 1.0]))
+        others.offer(hosts[1:], np.array([1, 0]))
+        self.assertEqual([0.25, 0.5, 0.75], self._weighed(hosts))
 
     def test_nova_comes_back_to_a_host_when_it_has_tried_the_others(self):
         hosts = self._hosts(0.9, 0.1)
