@@ -29,26 +29,36 @@ class RoundRobin(base.Mapping):
     def place(
         self, slots: base.Ints, load: base.Floats, vdisks: int, per_disk: int
     ) -> base.Ints:
-        room = np.minimum(slots, per_disk)
-        order = np.argsort(load, axis=1, kind='stable')
-        room = np.take_along_axis(room, order, axis=1)
-        counts = np.zeros_like(room)
-        left = np.full((len(room), 1), vdisks, dtype=room.dtype)
+        counts = np.zeros_like(slots)
+        left = np.full((len(slots), 1), vdisks, dtype=slots.dtype)
         # a level gives one more vdisk to each disk that has room for it
         for level in range(per_disk):
-            open_ = room > level
-            take = open_ & (np.cumsum(open_, axis=1) <= left)
+            take = _least_loaded(slots > level, load, left)
             counts += take
             left -= take.sum(axis=1, keepdims=True)
             if not left.any():
                 break
         counts[left[:, 0] > 0] = 0
-        placed = np.empty_like(counts)
-        np.put_along_axis(placed, order, counts, axis=1)
-        return placed
+        return counts
 
     def score(self, counts: base.Ints, load: base.Floats) -> base.Floats:
         """Free share of the chosen disks, averaged over the vdisks."""
-        total = np.maximum(counts.sum(axis=1), 1)
-        score: base.Floats = 1.0 - (counts * load).sum(axis=1) / total
+        # it takes half of the time of sum()
+        vdisks = np.einsum('hd->h', counts)
+        committed = np.einsum('hd,hd->h', counts, load)
+        score: base.Floats = 1.0 - committed / np.maximum(vdisks, 1)
         return score
+
+
+def _least_loaded(
+    possible: base.Bools, load: base.Floats, most: base.Ints
+) -> base.Bools:
+    """Return the least committed of the possible disks, (H, D).
+
+    :param most: how many of them on each host, (H, 1).
+    """
+    order = np.argsort(np.where(possible, load, np.inf), axis=1, kind='stable')
+    ranks = np.arange(min(most.max(initial=0), order.shape[1]))
+    least = np.zeros_like(possible)
+    np.put_along_axis(least, order[:, : len(ranks)], ranks < most, axis=1)
+    return least & possible
