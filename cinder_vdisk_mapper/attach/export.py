@@ -99,18 +99,27 @@ class Exporter:
         """Export a vdisk to the host that its server moves to.
 
         No initiator can log in yet. The secret stays that of an export that
-        there was before a restart of the host.
+        there was before a restart of the host. What a killed run, or the boot
+        of the host, has left of an export is made anew.
 
         :returns: the changes of the volume.
         :raises DiskPlacerError: the target driver failed.
         """
+        if volume.provider_id == _IN_PROGRESS:
+            # the target driver takes a part for all of it
+            self._remove_parts(volume)
         auth = volume.provider_auth or (
             f'CHAP {volume_utils.generate_username()} '
             f'{volume_utils.generate_password()}'
         )
         volume.provider_id, volume.provider_auth = _IN_PROGRESS, auth
         volume.save()
-        made = self._create(context, volume, path)
+        try:
+            made = self._create(context, volume, path)
+        except exception.DiskPlacerError as error:
+            LOG.warning('What there is of an export is removed: %s', error)
+            self._remove_parts(volume)
+            made = self._create(context, volume, path)
         LOG.info('Volume %s is exported: %s', volume.id, made['location'])
         return {'provider_id': made['location'], 'provider_auth': auth}
 
@@ -142,7 +151,8 @@ class Exporter:
             try:
                 made = self._create(context, volume, path)
             except exception.DiskPlacerError as error:
-                LOG.warning('There can be no export to remove: %s', error)
+                LOG.warning('There can be no whole export: %s', error)
+                self._try_remove_parts(volume)
                 return
             volume.provider_id = made['location']
         self.target.remove_export(context, _as_exported(volume))
@@ -155,6 +165,25 @@ class Exporter:
         volume.provider_id = volume.provider_location
         volume.provider_auth = None
         volume.save()
+
+    def _try_remove_parts(self, volume: Volume) -> None:
+        try:
+            self._remove_parts(volume)
+        except exception.DiskPlacerError as error:
+            LOG.warning('There can be no export to remove: %s', error)
+
+    def _remove_parts(self, volume: Volume) -> None:
+        """Remove what there is of an export, which need not be whole.
+
+        :raises DiskPlacerError: the target driver failed.
+        """
+        try:
+            self.target.remove_iscsi_target(0, 0, volume.id, volume.name)
+        except Exception as error:
+            raise exception.DiskPlacerError(
+                f'the export of volume {volume.id} by '
+                f'target_helper={self.helper} cannot be removed: {error}'
+            ) from error
 
     def _create(
         self, context: Any, volume: Volume, path: str

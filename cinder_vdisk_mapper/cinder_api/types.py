@@ -49,6 +49,7 @@ class Volume(Protocol):
     """See ``cinder.objects.volume``."""
 
     id: str
+    name: str
     name_id: str
     size: int
     bootable: bool

@@ -26,14 +26,21 @@ LOCATION = '192.0.2.1:3260,1 iqn.test:volume-id 1'
 
 
 class Target(targets.Target):
-    """A target driver that remembers what is exported."""
+    """A target driver that remembers what is exported.
+
+    ``parts`` has what is exported in part only: the driver takes one that is
+    True for all of it, and fails with others.
+    """
 
     exported = {}
+    parts = {}
     broken = False
 
     def create_export(self, context, volume, volume_path):
         if self.broken:
             raise RuntimeError('tgt-admin: not found')
+        if not self.parts.get(volume['id'], True):
+            raise RuntimeError('This Target already exists in configFS')
         self.exported[volume['id']] = volume_path
         return {'location': LOCATION, 'auth': 'CHAP user secret'}
 
@@ -43,6 +50,13 @@ class Target(targets.Target):
     def remove_export(self, context, volume):
         if volume['provider_location'] == LOCATION:
             self.exported.pop(volume['id'], None)
+
+    def remove_iscsi_target(self, tid, lun, vol_id, vol_name, **kwargs):
+        if self.broken:
+            raise RuntimeError('tgt-admin: not found')
+        if vol_name != f'volume-{vol_id}':
+            raise KeyError(vol_name)
+        self.parts.pop(vol_id, None)
 
     def initialize_connection(self, volume, connector):
         return {'data': [volume['provider_location'], connector]}
@@ -54,7 +68,11 @@ class Target(targets.Target):
 class ExporterTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
-        for name, value in (('exported', {}), ('broken', False)):
+        for name, value in (
+            ('exported', {}),
+            ('parts', {}),
+            ('broken', False),
+        ):
             patch = mock.patch.object(Target, name, value)
             patch.start()
             self.addCleanup(patch.stop)
@@ -66,6 +84,7 @@ class ExporterTestCase(testtools.TestCase):
         self.volume = objects.Volume(
             context.get_admin_context(),
             id='00000000-0000-0000-0000-000000000001',
+            _name_id=None,
             provider_location='disk',
             provider_id=None,
             provider_auth=None,
@@ -140,6 +159,25 @@ class ExporterTestCase(testtools.TestCase):
             '/path',
         )
         self.assertEqual(made['provider_auth'], self.volume.provider_auth)
+
+    def test_parts_of_a_killed_run(self):
+        for seems_whole in (True, False):
+            Target.parts[self.volume.id] = seems_whole
+            self.volume.provider_id = 'begun'
+            made = self.exporter.create_for_move(None, self.volume, '/path')
+            self.assertEqual({}, Target.parts)
+            self.assertEqual(LOCATION, made['provider_id'])
+            self.volume.provider_id = 'begun'
+        Target.parts[self.volume.id] = False
+        self.exporter.remove(None, self.volume, '/path')
+        self.assertEqual({}, Target.parts)
+        self.assertEqual('disk', self.volume.provider_id)
+
+    def test_parts_of_a_boot(self):
+        self.create()
+        Target.parts[self.volume.id] = False
+        self.exporter.create_for_move(None, self.volume, '/path')
+        self.assertEqual({}, Target.parts)
 
     def test_removed_in_two_steps(self):
         self.create()
