@@ -138,7 +138,7 @@ class Connections:
         :raises DiskPlacerError: it cannot be attached on that host, or no
             disk may hold it.
         """
-        here = self._is_here(connector)
+        here = connector.get('host') in self.names
         binder = Binder(self.operations, self.configuration.vdisk_media)
         request = bind_request.read(
             context, volume, self.configuration.vdisk_default_mapping
@@ -284,7 +284,7 @@ class Connections:
         name = naming.volume(volume)
         backend.check_location(location, name)
         self.operations.at(location, name).activate(volume)
-        if not self._is_here(connector):
+        if connector.get('host') not in self.names:
             return self.exporter.connection(volume, connector)
         return {
             'driver_volume_type': base.BLOCK_DEVICE
@@ -324,17 +324,13 @@ class Connections:
             stays = self.moves.terminate_connection(volume, connector)
             if stays is not None:
                 return stays
-        if connector and not self._is_here(connector):
+        if connector and connector.get('host') not in self.names:
             self.exporter.disconnect(volume, connector)
         return None
 
     def local_path(self, volume: Volume) -> str:
         """Return the path of a bound volume."""
         return self.operations.of(volume).device_path()
-
-    def _is_here(self, connector: Connector) -> bool:
-        """Return whether a connector has one of the names of this host."""
-        return connector.get('host') in self.names
 
 
 def _has_server(volume: Volume) -> bool:

@@ -13,6 +13,7 @@
 """The interface of a vdisk at its location, on one disk or striped."""
 
 import abc
+import dataclasses
 from contextlib import AbstractContextManager
 
 from cinder_vdisk_mapper.backend import base
@@ -21,6 +22,7 @@ from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer.disks.location import Location
 
 
+@dataclasses.dataclass(frozen=True)
 class Layout(abc.ABC):
     """A vdisk at its location, all of whose parts are changed together.
 
@@ -30,12 +32,9 @@ class Layout(abc.ABC):
     :param name: of the vdisk.
     """
 
-    def __init__(
-        self, operations: VDiskOperations, location: Location, name: str
-    ) -> None:
-        self.operations = operations
-        self.location = location
-        self.name = name
+    operations: VDiskOperations
+    location: Location
+    name: str
 
     @property
     def backend(self) -> base.Backend:

@@ -18,7 +18,6 @@ import dataclasses
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks import copies
 from cinder_vdisk_mapper.vdisks import locks
@@ -46,16 +45,6 @@ class VDiskOperations:
 
     backend: base.Backend
     placement: placement_client.PlacementClient
-
-    @property
-    def striping(self) -> striping.StripingBackend:
-        """The backend, which has striped a vdisk.
-
-        :raises DiskError: it cannot.
-        """
-        if isinstance(self.backend, striping.StripingBackend):
-            return self.backend
-        raise exception.DiskError('vdisk_backend has no striping')
 
     def free_gb(self, disk: discover.Disk) -> int:
         """Return the GiB of a disk that no claim and no vdisk takes.

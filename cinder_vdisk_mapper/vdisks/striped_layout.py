@@ -39,8 +39,13 @@ class Striped(Layout):
 
     @property
     def striping(self) -> striping.StripingBackend:
-        """The backend, which has striped the vdisk."""
-        return self.operations.striping
+        """The backend, which has striped the vdisk.
+
+        :raises DiskError: it has no striping any more.
+        """
+        if isinstance(self.backend, striping.StripingBackend):
+            return self.backend
+        raise exception.DiskError('vdisk_backend has no striping')
 
     def device_path(self) -> str:
         return self.striping.striped_path(self.name)

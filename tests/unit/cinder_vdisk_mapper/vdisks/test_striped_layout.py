@@ -19,6 +19,7 @@ from unittest import mock
 import fixtures
 import testtools
 
+from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import striped_layout
@@ -54,7 +55,8 @@ class ActivateTestCase(testtools.TestCase):
         self.useFixture(
             fixtures.MockPatchObject(striped_layout.locks, 'hold', hold)
         )
-        operations = mock.Mock()
+        backend = mock.Mock(spec=striping.StripingBackend)
+        operations = mock.Mock(backend=backend)
 
         def activate(location, name, size):
             self.assertEqual(['volume-1'], held)
@@ -62,12 +64,12 @@ class ActivateTestCase(testtools.TestCase):
                 (Location.parse(NEW), 'volume-1', 2), (location, name, size)
             )
 
-        operations.striping.activate_stripe.side_effect = activate
+        backend.activate_stripe.side_effect = activate
         vdisk = striped_layout.Striped(
             operations, Location.parse(OLD), 'volume-1'
         )
         vdisk.activate(volume)
-        operations.striping.activate_stripe.assert_called_once()
+        backend.activate_stripe.assert_called_once()
 
 
 class StripedTestCase(test_striped_binding.StripingTestCase):
