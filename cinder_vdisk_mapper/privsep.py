@@ -211,68 +211,11 @@ def link(uuid: str, name: str, to_device: bool | None, *, root: str) -> None:
             _detach_device(uuid, name, root=root)
 
 
-def park(name: str, *, root: str) -> bool:
-    """Park a link as :func:`parking.park`."""
-    return parking.park(root, name)
-
-
-def unpark(name: str, *, root: str) -> None:
-    """Replace a parked link as :func:`parking.unpark`."""
-    parking.unpark(root, name)
-
-
-def is_parked(name: str, *, root: str) -> bool:
-    """Tell whether a link is parked, as :func:`parking.is_parked`."""
-    return parking.is_parked(root, name)
-
-
-def link_remote(name: str, *, root: str) -> None:
-    """Make a link as :func:`links.link_remote`."""
-    links.link_remote(root, name)
-
-
-def add_remote(
-    name: str, portal: str, iqn: str, lun: int, *, root: str
-) -> None:
-    """Make a link as :func:`links.add_remote`, which checks the target."""
-    links.add_remote(root, name, portal, iqn, lun)
-
-
-def remove_remote(name: str, *, root: str) -> None:
-    """Remove a link as :func:`links.remove_remote`."""
-    links.remove_remote(root, name)
-
-
-def remote_device(name: str, *, root: str) -> str | None:
-    """Return the device of a link as :func:`links.remote_device`."""
-    return links.remote_device(root, name)
-
-
 def admit(
     iqn: str, initiator: str, user: str, secret: str, *, root: str
 ) -> None:
     """Admit the initiator of another host, as :func:`lio.admit`."""
     lio.admit(iqn, initiator, user, secret)
-
-
-def remotes(*, root: str) -> list[str]:
-    """Return the names as :func:`links.remotes`."""
-    return links.remotes(root)
-
-
-def linked_disk(name: str, *, root: str) -> str | None:
-    """Return the disk of a link as :func:`links.linked_disk`."""
-    return links.linked_disk(root, name)
-
-
-def is_to_device(name: str, *, root: str) -> bool:
-    """Tell the kind of a link as :func:`links.is_to_device`."""
-    return links.is_to_device(root, name)
-
-
-def all_links(*, root: str) -> dict[str, str | None]:
-    """Return all links as :func:`links.all_links`."""
-    return links.all_links(root)
 
 
 def recorded_move(
@@ -286,6 +229,21 @@ def unlink(name: str, *, root: str) -> None:
     """Remove a link, and the record of a move that has ended."""
     links.unlink(root, name)
     move_records.remove(root, name)
+
+
+def _in_root(function: collections.abc.Callable[..., Any]) -> Operation:
+    """Return the operation of a function that takes the disk root first."""
+
+    @functools.wraps(function)
+    def operation(*arguments: Any, root: str) -> Any:
+        return function(root, *arguments)
+
+    signature = inspect.signature(function)
+    _, *parameters = signature.parameters.values()
+    operation.__signature__ = (  # type: ignore[attr-defined]
+        signature.replace(parameters=parameters)
+    )
+    return operation
 
 
 def _on_disk(function: collections.abc.Callable[..., Any]) -> Operation:
@@ -345,25 +303,30 @@ def copy_remote(uuid: str, name: str, start: int, *, root: str) -> int | None:
     return next_start
 
 
-OPERATIONS: dict[str, Operation] = {
-    'disks': list_disks(discover.FILESYSTEM),
+#: operations of all backends: on links, records and targets of iSCSI
+COMMON: dict[str, Operation] = {
     'disk': inspect_disk,
     'count_bind_failure': count_bind_failure,
-    'add_remote': add_remote,
+    'add_remote': _in_root(links.add_remote),
     'admit': admit,
-    'all_links': all_links,
+    'all_links': _in_root(links.all_links),
     'link': link,
-    'link_remote': link_remote,
-    'linked_disk': linked_disk,
-    'is_parked': is_parked,
-    'is_to_device': is_to_device,
-    'park': park,
-    'unpark': unpark,
+    'link_remote': _in_root(links.link_remote),
+    'linked_disk': _in_root(links.linked_disk),
+    'is_parked': _in_root(parking.is_parked),
+    'park': _in_root(parking.park),
+    'unpark': _in_root(parking.unpark),
     'recorded_move': recorded_move,
-    'remote_device': remote_device,
-    'remotes': remotes,
-    'remove_remote': remove_remote,
+    'remote_device': _in_root(links.remote_device),
+    'remotes': _in_root(links.remotes),
+    'remove_remote': _in_root(links.remove_remote),
     'unlink': unlink,
+}
+
+OPERATIONS: dict[str, Operation] = {
+    **COMMON,
+    'disks': list_disks(discover.FILESYSTEM),
+    'is_to_device': _in_root(links.is_to_device),
     'attach_device': _attach_device,
     'detach_device': _detach_device,
     'with_device': _on_disk(vdisks.with_device),

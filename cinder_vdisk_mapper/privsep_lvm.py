@@ -124,11 +124,6 @@ def _on_disks(
 _on_both = functools.partial(_on_disks, locations=2)
 
 
-def resume_stripes(*, root: str) -> None:
-    """Resume devices, as :func:`stripes.resume_stripes`."""
-    stripes.resume_stripes()
-
-
 def limit_copies(percent: int, *, root: str) -> None:
     """Bound copies, as :func:`resync_throttle.limit`."""
     resync_throttle.limit(percent)
@@ -140,23 +135,8 @@ def release_throttle(*, root: str) -> None:
 
 
 OPERATIONS: dict[str, privsep.Operation] = {
+    **privsep.COMMON,
     'disks': privsep.list_disks(discover.LVM),
-    'disk': privsep.inspect_disk,
-    'count_bind_failure': privsep.count_bind_failure,
-    'add_remote': privsep.add_remote,
-    'admit': privsep.admit,
-    'all_links': privsep.all_links,
-    'link': privsep.link,
-    'link_remote': privsep.link_remote,
-    'linked_disk': privsep.linked_disk,
-    'is_parked': privsep.is_parked,
-    'park': privsep.park,
-    'unpark': privsep.unpark,
-    'recorded_move': privsep.recorded_move,
-    'remote_device': privsep.remote_device,
-    'remotes': privsep.remotes,
-    'remove_remote': privsep.remove_remote,
-    'unlink': privsep.unlink,
     'in_use': _on_disk(volumes.in_use),
     'writes': _on_disk(volumes.writes),
     'create': _on_disk(volumes.create),
@@ -177,7 +157,7 @@ OPERATIONS: dict[str, privsep.Operation] = {
     'create_piece': _on_disk(volumes.create_piece),
     'activate_stripe': _on_disks(stripes.activate_stripe),
     'deactivate_stripe': _on_disks(stripes.deactivate_stripe),
-    'resume_stripes': resume_stripes,
+    'resume_stripes': _on_disks(stripes.resume_stripes),
     'snapshot_stripe': _on_disks(stripe_snapshots.snapshot_stripe),
     'stripe_writes': _on_disks(stripe_snapshots.stripe_writes),
     'create_legs': _on_both(leg_moves.create_legs),
