@@ -115,23 +115,14 @@ def call(
         kinds = [type(value).__name__ for value in given]
         raise exception.DiskError(f'operation {name} does not take {kinds}')
     parsed = (
-        Location.parse(value) if annotation is Location else value
-        for value, annotation in zip(
-            arguments, _annotations(operation), strict=True
-        )
+        Location.parse(value) if kind is Location else value
+        for value, kind in zip(arguments, declared[1:], strict=True)
     )
     return operation(*parsed, root=check_root_owned(disk_root))
 
 
 def declared_types(operation: Operation) -> list[Any]:
-    """Return the types of the arguments that an operation is called with."""
-    return [
-        str if annotation is Location else annotation
-        for annotation in _annotations(operation)
-    ]
-
-
-def _annotations(operation: Operation) -> list[Any]:
+    """Return the types of the arguments of an operation."""
     return [
         parameter.annotation
         for parameter in inspect.signature(operation).parameters.values()
@@ -140,7 +131,12 @@ def _annotations(operation: Operation) -> list[Any]:
 
 
 def _is_a(value: object, declared: Any) -> bool:
-    """Return whether a value has exactly a declared type; a bool is no int."""
+    """Return whether a value has exactly a declared type; a bool is no int.
+
+    A location is a text.
+    """
+    if declared is Location:
+        declared = str
     return type(value) in (typing.get_args(declared) or (declared,))
 
 

@@ -47,6 +47,9 @@ VALUES = {
     Location: Location(('name', 'other')),
 }
 
+#: as the helper process gets them
+SENT = {**VALUES, bool: True, Location: 'name,other'}
+
 
 class AllowListTestCase(testtools.TestCase):
     def setUp(self):
@@ -165,11 +168,11 @@ class AllowListTestCase(testtools.TestCase):
                     module.run,
                     self.root,
                     operation,
-                    *({**VALUES, bool: True}[one] for one in types),
+                    *(SENT[one] for one in types),
                 )
 
     def test_every_operation_declares_its_types(self):
-        known = {str, int, bool, str | None, bool | None}
+        known = {str, int, bool, str | None, bool | None, Location}
         for module in (privsep, privsep_lvm):
             for operation in module.OPERATIONS.values():
                 self.assertTrue({*privsep.declared_types(operation)} <= known)
@@ -191,7 +194,7 @@ class AllowListTestCase(testtools.TestCase):
                         module.run,
                         self.root,
                         name,
-                        *({**VALUES, bool: True}[one] for one in types),
+                        *(SENT[one] for one in types),
                     )
 
     def test_copy_to_a_hung_disk(self):
