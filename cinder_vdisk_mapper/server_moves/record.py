@@ -54,6 +54,9 @@ SERVER = 'vdisk_move_server'
 PHASE = 'vdisk_move_phase'
 KEYS = (FROM, TO, SERVER, PHASE)
 
+#: key of what a copy of a server that was off was made of, for settle_move
+COPIED = 'vdisk_move_copied'
+
 ATTACHING = 'attaching'
 ATTACHED = 'attached'
 ABORTING = 'aborting'

@@ -49,6 +49,7 @@ from nova_diskplacer.disks import mover
 from nova_diskplacer.disks import remote as remote_vdisks
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.host import copy_rate
+from nova_diskplacer.host import saved_settings
 
 LOG = logging.getLogger(__name__)
 
@@ -83,6 +84,7 @@ class SettleMove(vdisk_steps.VDiskSteps):
     report: mover.Progress
     stopped: Callable[[], bool]
     _looked: float = dataclasses.field(default=0.0, init=False)
+    _copied: str = dataclasses.field(default='', init=False)
 
     @property
     def source(self) -> '_Remote':
@@ -170,11 +172,13 @@ class SettleMove(vdisk_steps.VDiskSteps):
     def copy(self) -> None:
         size = remote_vdisks.size_bytes(self.device)
         limit = copy_rate.Limit(self.guests.rate)
+        before = self.writes()
         start: int | None = 0
         while start is not None:
             self.progress(start, size)
             limit.wait(start)
             start = self.backend.copy_remote(self.disk, self.name, start)
+        self._copied = _mark(before, self._target_writes())
         self.progress(size, size)
 
     def writes(self) -> str:
@@ -210,7 +214,7 @@ class SettleMove(vdisk_steps.VDiskSteps):
         """
         if moved:
             if self._phase() != record.DECIDING:
-                self._advance(record.LEFT, record.DECIDING)
+                self._advance(record.LEFT, record.DECIDING, self._copied)
             self.backend.link(self.disk, self.name)
             return
         if self.has_arrived():
@@ -254,8 +258,48 @@ class SettleMove(vdisk_steps.VDiskSteps):
         if recorded.phase not in (record.LEFT, record.DECIDING):
             raise at_rest.Waits(f'its move is {recorded.phase}')
         # a decision holds, whatever Nova begins now: the other host refuses
-        if not self.is_decided():
+        if self.is_decided():
+            self._check_copied()
+        else:
             at_rest.check(self.volume_id, recorded)
+
+    def _check_copied(self) -> None:
+        """Check that nobody wrote to the source alone after a decision.
+
+        A server that starts just then has the source open, and may stop before
+        anybody looks, if the process that has decided was killed. If nobody
+        has written to the target since, the source is the vdisk again.
+
+        :raises DiskError: somebody has.
+        """
+        copied = store.copied(self.volume_id)
+        if not copied or self.guest() is not None or self.target.in_use():
+            return
+        try:
+            now = self.writes()
+        except remote_vdisks.Away:
+            return
+        boot, source, target = copied.split(' ')
+        if (
+            boot != saved_settings.boot_id()
+            or remote_vdisks.device_of(now) != remote_vdisks.device_of(source)
+            or now == source
+        ):
+            return
+        if self._target_writes() != target:
+            LOG.error(
+                '%s was written to on the host that its server has left when '
+                'it was copied, and here since: the former is lost',
+                self.name,
+            )
+            return
+        self.decide(False)
+        raise exception.DiskError(
+            'its server was started and wrote to it when it was copied'
+        )
+
+    def _target_writes(self) -> str:
+        return self.backend.writes(self.disk, self.name)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         return self._locked()
@@ -300,13 +344,15 @@ class SettleMove(vdisk_steps.VDiskSteps):
         recorded = store.read(self.volume_id)
         return recorded.phase if recorded else ''
 
-    def _advance(self, before: str, phase: str) -> None:
+    def _advance(
+        self, before: str, phase: str, copied: str | None = None
+    ) -> None:
         recorded = store.read(self.volume_id)
         if recorded is None or recorded.phase != before:
             raise store.Changed(
                 f'the move of volume {self.volume_id} is no longer {before}'
             )
-        store.advance(self.volume_id, recorded, phase)
+        store.advance(self.volume_id, recorded, phase, copied)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -397,6 +443,11 @@ def settle(move: SettleMove) -> None:
     except exception.DiskPlacerError:
         _try_abandon(move)
         raise
+
+
+def _mark(source: str, target: str) -> str:
+    """Return what tells later, until a reboot, who was written to."""
+    return f'{saved_settings.boot_id()} {source} {target}'
 
 
 def _try_abandon(move: SettleMove) -> None:

@@ -71,9 +71,12 @@ def begin(volume_id: str, new: Record) -> None:
 
 
 @errors.cinder_errors()
-def advance(volume_id: str, before: Record, phase: str) -> Record:
+def advance(
+    volume_id: str, before: Record, phase: str, copied: str | None = None
+) -> Record:
     """Change the phase of a record and return the new one.
 
+    :param copied: what :func:`copied` tells from then on, None to leave it.
     :raises Changed: the record is not as it was.
     :raises DiskPlacerError: as :func:`read`.
     """
@@ -89,6 +92,12 @@ def advance(volume_id: str, before: Record, phase: str) -> Record:
                 synchronize_session=False,
             )
         )
+        if changed == 1 and copied is not None:
+            _delete(db, volume_id, (record.COPIED,))
+            if copied:
+                db.add(
+                    _Row(key=record.COPIED, value=copied, volume_id=volume_id)
+                )
     if changed != 1:
         raise _changed(volume_id, before)
     LOG.info(
@@ -102,6 +111,18 @@ def advance(volume_id: str, before: Record, phase: str) -> Record:
 
 
 @errors.cinder_errors()
+def copied(volume_id: str) -> str:
+    """Return what was recorded of a copy with a decision, '' for nothing.
+
+    :raises DiskPlacerError: the database does not answer.
+    """
+    context = cinder_context.get_admin_context()
+    with db_api.main_context_manager.reader.using(context) as db:
+        row = _rows(db, volume_id).filter_by(key=record.COPIED).first()
+        return str(row.value) if row else ''
+
+
+@errors.cinder_errors()
 def forget(volume_id: str, before: Record) -> None:
     """Remove a record: the move has ended.
 
@@ -111,10 +132,7 @@ def forget(volume_id: str, before: Record) -> None:
     context = cinder_context.get_admin_context()
     with db_api.main_context_manager.writer.using(context) as db:
         _check(db, volume_id, before)
-        _rows(db, volume_id).filter(_Row.key.in_(record.KEYS)).update(
-            {'deleted': True, 'deleted_at': timeutils.utcnow()},
-            synchronize_session=False,
-        )
+        _delete(db, volume_id, (*record.KEYS, record.COPIED))
     LOG.info(
         'The move of server %s to %s with volume %s has ended',
         before.server,
@@ -227,6 +245,15 @@ def _read(db: Any, volume_id: str) -> Record | None:
 
 def _rows(db: Any, volume_id: str) -> Any:
     return db.query(_Row).filter_by(volume_id=volume_id, deleted=False)
+
+
+def _delete(
+    db: Any, volume_id: str, keys: collections.abc.Iterable[str]
+) -> None:
+    _rows(db, volume_id).filter(_Row.key.in_(keys)).update(
+        {'deleted': True, 'deleted_at': timeutils.utcnow()},
+        synchronize_session=False,
+    )
 
 
 def _check(db: Any, volume_id: str, before: Record) -> None:

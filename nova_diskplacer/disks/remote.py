@@ -130,6 +130,11 @@ def writes(device: str, sys: str = sysfs.SYS) -> str:
     )
 
 
+def device_of(writes: str) -> str:
+    """Return the device of a text of :func:`writes`."""
+    return '/'.join(writes.split('/')[:2])
+
+
 def parts(
     device: str, start: int, stop: int
 ) -> collections.abc.Iterator[tuple[int, memoryview]]:

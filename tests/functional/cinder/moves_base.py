@@ -104,6 +104,9 @@ class Backend(fakes.Backend):
         ):
             copy.write(source.read(1 << 20))
 
+    def writes(self, disk, name):
+        return str(os.stat(self.device_path(disk, name)).st_mtime_ns)
+
     def condemn(self, disk, name):
         if self.in_use(disk, name):
             raise exception.DiskError(f'{name} is in use')
@@ -139,7 +142,7 @@ class Network(fixtures.Fixture):
             ('nova_diskplacer.disks.remote.size_bytes', os.path.getsize),
             (
                 'nova_diskplacer.disks.remote.writes',
-                lambda path: str(os.stat(path).st_mtime_ns),
+                lambda path: f'1/sda/{os.stat(path).st_mtime_ns}',
             ),
             (
                 'nova_diskplacer.disks.remote.in_use',

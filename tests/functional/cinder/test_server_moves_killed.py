@@ -310,6 +310,24 @@ class SettledTestCase(moves_base.MoveTestCase):
         self.restart_host(1)
         self.assertSettled()
 
+    def test_killed_and_written_to_before_anybody_looks(self):
+        """A server has opened the source just before the decision."""
+        with self.killed(1, self.there.backend, 'link', True):
+            self.assertRaises(moves_base.Killed, self.settle)
+        self.assertEqual(record.DECIDING, self.phase)
+        source = f'{self.here.root}/{self.source}/vdisks/{self.name}'
+        with open(source, 'r+b') as stream:
+            stream.write(b'new')
+        self.assertRaisesRegex(
+            exception.DiskError, 'was started and wrote', self.settle
+        )
+        self.assertEqual(record.LEFT, self.phase)
+        self.assertEqual(b'new', self.content(self.link_there))
+        self.settle()
+        self.assertEqual(b'new', self.content(self.link_there))
+        self.assertEqual(moves_base.THERE, self.row.host)
+        self.assertIsNone(self.phase)
+
     def test_killed_when_all_is_released(self):
         with self.killed(1, store, 'forget', False):
             self.assertRaises(moves_base.Killed, self.settle)

@@ -247,6 +247,7 @@ class World(worlds.World):
             self.blocked = False
 
     patience = 5
+    copied = ''
 
     # Cinder
 
@@ -254,11 +255,13 @@ class World(worlds.World):
         self.database()
         return self.record
 
-    def advance(self, volume_id, before, phase):
+    def advance(self, volume_id, before, phase, copied=None):
         self.database()
         if self.record != before:
             raise store.Changed('changed')
         self.record = dataclasses.replace(before, phase=phase)
+        if copied is not None:
+            self.copied = copied
         self.step()
         # the answer may be lost
         self.database()
@@ -294,6 +297,9 @@ class Backend:
             setattr(self, name, getattr(world, name))
 
     disk_root = '/disks'
+
+    def writes(self, disk, name):
+        return str(self.world.writes[disk])
 
     def link(self, disk, name):
         self.world.link_to(disk, name)

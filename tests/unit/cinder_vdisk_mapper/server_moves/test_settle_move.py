@@ -73,6 +73,7 @@ class SettlingTestCase(unittest.TestCase):
             (locks, 'hold_within', lambda name, _: world.hold(name)),
             (store, 'read', world.read_record),
             (store, 'advance', world.advance),
+            (store, 'copied', lambda _: world.copied),
             (store, 'fresh', world.fresh),
             (
                 store,
@@ -87,7 +88,11 @@ class SettlingTestCase(unittest.TestCase):
             (links, 'remote_device', lambda *_: A if world.session else None),
             (remote_vdisks, 'path', lambda *_: A),
             (remote_vdisks, 'in_use', world.in_use),
-            (remote_vdisks, 'writes', lambda device: str(world.writes[A])),
+            (
+                remote_vdisks,
+                'writes',
+                lambda device: f'1/sda/{world.writes[A]}',
+            ),
             (remote_vdisks, 'size_bytes', lambda device: settle_world.GIB),
         ):
             patch = mock.patch.object(target, name, value)
@@ -166,6 +171,28 @@ class WalkTestCase(SettlingTestCase):
                 getattr(world, event)()
                 world.write()
                 self.finish(world)
+
+    def test_killed_and_written_to_before_anybody_looks(self):
+        """A server has opened the source just before the link was changed."""
+        kills = 0
+        for is_target_written in (False, True):
+            for world in self.killed(False):
+                if (world.link, world.saved) != (B, A):
+                    continue
+                kills += 1
+                world.written += 1
+                world.data[A] = world.written
+                world.writes[A] += 1
+                if not is_target_written:
+                    self.finish(world)
+                    continue
+                world.written += 1
+                world.data[B] = world.written
+                world.writes[B] += 1
+                # it cannot be mended, and the last one to write counts
+                with self.assertLogs(settle_move.LOG.logger, 'ERROR'):
+                    self.finish(world)
+        self.assertGreater(kills, 1)
 
     def test_killed_and_the_server_goes_home(self):
         decided = set()
