@@ -67,15 +67,17 @@ class SettleTestCase(base.VDiskTestCase):
         self.addCleanup(self.guests.end)
         self.record = record.Record(THERE, HERE, SERVER, record.LEFT)
         self.holder = THERE
+        self.copied = ''
         self.steps, self.fatal = 0, None
         for target, name, value in (
             (store, 'read', lambda _: self.record),
             (store, 'advance', self.advance),
+            (store, 'copied', lambda _: self.copied),
             (store, 'fresh', lambda _: self.volume()),
             (vdisk_steps, '_INTERVAL', 0.01),
             (at_rest, 'check', lambda *_: None),
             (sessions, 'log_out', self.log_out),
-            (locks, 'hold', lambda _: contextlib.nullcontext()),
+            (locks, 'hold_within', lambda *_: contextlib.nullcontext()),
         ):
             patch = mock.patch.object(target, name, value)
             patch.start()
@@ -91,9 +93,10 @@ class SettleTestCase(base.VDiskTestCase):
         if self.steps == self.fatal:
             raise Killed
 
-    def advance(self, _, before, phase):
+    def advance(self, _, before, phase, copied=None):
         self.step()
         self.assertEqual(before, self.record)
+        self.copied = self.copied if copied is None else copied
         self.record = record.Record(THERE, HERE, SERVER, phase)
         self.step()
 
@@ -129,6 +132,7 @@ class SettleTestCase(base.VDiskTestCase):
     def settle(self):
         destination = types.SimpleNamespace(
             backend_host=HERE,
+            backend=self.backend,
             operations=types.SimpleNamespace(backend=self.backend),
             save=self.save,
             go_on=self.go_on,
