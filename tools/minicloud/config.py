@@ -171,6 +171,8 @@ def _nova_common(state: State) -> ini.Config:
             'rpc_response_timeout': ini.ANSWER,
             'allow_resize_to_same_host': 'true',
             'reserved_host_memory_mb': 0,
+            # guests know no ACPI, and do not shut down
+            'shutdown_timeout': 10,
         },
         'api': {
             'auth_strategy': 'keystone',
