@@ -17,9 +17,12 @@
 # that no byte is lost and everything agrees afterwards.
 #
 #   tools/storm.sh [--long | --minutes N] [--seed N] [--json FILE] [--logs DIR]
+#   tools/storm.sh --moves [WORD ...] [--json FILE] [--logs DIR]
 #
 #   --long       have faults for 60 minutes
 #   --minutes N  have faults for N minutes (15)
+#   --moves      kill each program at each phase of a server's move; with
+#                words, only what has one of them in its name
 #   --seed N     that of an earlier storm, for the same faults and operations
 #   --json FILE  write the outcome
 #   --logs DIR   copy the logs of all services to a new directory

@@ -17,4 +17,6 @@
 ``faults``, ``disk_faults``, ``operator`` and ``clients`` do them to the cloud.
 ``facts`` reads the databases and the disks, and ``invariants`` judges them.
 Nothing that judges imports the project's own packages.
+
+``kills`` and ``killing`` are for servers that move, as ``moving`` sees them.
 """

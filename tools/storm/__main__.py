@@ -23,8 +23,11 @@ import sys
 import tempfile
 import time
 import types
+import typing
 
 from tools.minicloud.cloud import Cloud
+from tools.storm import killing
+from tools.storm import moving
 from tools.storm import options
 from tools.storm import report
 from tools.storm import storm
@@ -51,28 +54,57 @@ def run(args: argparse.Namespace) -> int:
     """Have a storm and tell its outcome; returns the exit status."""
     path = tempfile.mkdtemp(prefix='diskplacer-storm-', dir='/var/tmp')
     print(f'seed {args.seed}, cloud in {path}', flush=True)
-    rounds = options.rounds(args.minutes)
-    begun = time.monotonic()
-    cloud = Cloud(pathlib.Path(path), storm.HOSTS)
+    cloud = Cloud(
+        pathlib.Path(path), moving.HOSTS if args.moves else storm.HOSTS
+    )
     try:
         with cloud:
             try:
-                found = storm.Storm(cloud, args.seed)
-                found.run(rounds, args.minutes * 60 / rounds)
-                outcome = found.outcome(
-                    round(time.monotonic() - begun), options.words(args)
-                )
+                if args.moves:
+                    content, is_well = _kill_moves(cloud, args)
+                else:
+                    content, is_well = _storm(cloud, args)
             finally:
                 if args.logs:
                     shutil.copytree(cloud.state.logs, args.logs)
     finally:
         shutil.rmtree(path, ignore_errors=True)
+    if args.json:
+        args.json.write_text(json.dumps(content, indent=2) + '\n')
+    return 0 if is_well else 1
+
+
+def _storm(
+    cloud: Cloud, args: argparse.Namespace
+) -> tuple[dict[str, typing.Any], bool]:
+    """Have a storm; returns what ``--json`` writes, and whether all holds."""
+    begun = time.monotonic()
+    rounds = options.rounds(args.minutes)
+    found = storm.Storm(cloud, args.seed)
+    found.run(rounds, args.minutes * 60 / rounds)
+    outcome = found.outcome(
+        round(time.monotonic() - begun), options.words(args)
+    )
     for line in report.lines(outcome):
         print(line)
-    if args.json:
-        text = json.dumps(report.content(outcome), indent=2)
-        args.json.write_text(text + '\n')
-    return 1 if outcome.own else 0
+    return report.content(outcome), not outcome.own
+
+
+def _kill_moves(
+    cloud: Cloud, args: argparse.Namespace
+) -> tuple[dict[str, typing.Any], bool]:
+    """Kill while servers move; returns what ``_storm`` does."""
+    killing_ = killing.Killing(
+        cloud, moving.create_image(cloud), moving.create_flavor(cloud)
+    )
+    ended = []
+    for kill in args.moves:
+        ended.append(killing_.do(kill))
+        print(ended[-1].line, flush=True)
+    return (
+        report.content_of_kills(ended),
+        not any(one.violations for one in ended),
+    )
 
 
 if __name__ == '__main__':

@@ -18,6 +18,8 @@ import collections.abc
 import pathlib
 import random
 
+from tools.storm import kills
+
 MINUTES = 15
 LONG = 60
 # A round has no more, so that a violation is found soon after its cause.
@@ -25,7 +27,10 @@ ROUND = 7.5
 
 
 def parse(words: collections.abc.Sequence[str]) -> argparse.Namespace:
-    """Return ``minutes``, ``seed``, ``json`` and ``logs``."""
+    """Return ``minutes``, ``moves``, ``seed``, ``json`` and ``logs``.
+
+    ``moves`` are the kills of a storm of server moves, none for another one.
+    """
     # tools/storm.sh prints the help
     parser = argparse.ArgumentParser(prog='tools/storm.sh', add_help=False)
     parser.set_defaults(minutes=MINUTES)
@@ -34,6 +39,7 @@ def parse(words: collections.abc.Sequence[str]) -> argparse.Namespace:
         '--long', action='store_const', const=LONG, dest='minutes'
     )
     length.add_argument('--minutes', type=_minutes)
+    length.add_argument('--moves', nargs='*', metavar='WORD')
     parser.add_argument(
         '--seed', type=int, default=random.SystemRandom().randrange(10**6)
     )
@@ -44,6 +50,10 @@ def parse(words: collections.abc.Sequence[str]) -> argparse.Namespace:
         parser.error(f'--logs {args.logs}: it exists already')
     if args.json and not args.json.parent.is_dir():
         parser.error(f'--json {args.json}: no such directory')
+    try:
+        args.moves = () if args.moves is None else kills.select(args.moves)
+    except LookupError as error:
+        parser.error(f'--moves {error}')
     return args
 
 

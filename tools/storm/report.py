@@ -23,6 +23,7 @@ import statistics
 import typing
 
 from tools.storm import invariants
+from tools.storm import kills
 from tools.storm import load
 from tools.storm import plan
 from tools.storm.invariants import Violation
@@ -128,24 +129,11 @@ def _count(violations: list[Violation], rule: str) -> int:
 
 def content(outcome: Outcome) -> dict[str, typing.Any]:
     """Return what ``--json`` writes."""
-    found = figures(outcome)
     return {
-        'benchmark': 'storm',
-        'date': datetime.date.today().isoformat(),
-        'command': shlex.join(['tools/storm.sh', *outcome.command]),
-        'kernel': os.uname().release,
-        'cpus': os.cpu_count(),
+        **_head('storm', outcome.command),
         'revision': outcome.revision,
         'seed': outcome.seed,
-        'figures': found,
-        'goals': [
-            {
-                'figure': 'violations',
-                'op': '==',
-                'value': 0,
-                'met': not outcome.own,
-            }
-        ],
+        **_figures_and_goals(figures(outcome)),
         'violations': [dataclasses.asdict(one) for one in outcome.own],
         'apart': [dataclasses.asdict(one) for one in outcome.apart],
         'repairs': dict(outcome.repairs),
@@ -163,6 +151,65 @@ def content(outcome: Outcome) -> dict[str, typing.Any]:
         'skipped': outcome.skipped,
         'commands': outcome.commands,
         'failures': outcome.failures,
+    }
+
+
+def content_of_kills(
+    ended: collections.abc.Sequence[kills.Ended],
+) -> dict[str, typing.Any]:
+    """Return what ``--json`` writes of kills while servers move."""
+    by_itself = [one for one in ended if not one.means and not one.violations]
+    return {
+        **_head('storm-moves', ['--moves']),
+        **_figures_and_goals(
+            {
+                'kills': len(ended),
+                'by_itself': len(by_itself),
+                'by_an_operator': sum(
+                    bool(one.means) and not one.violations for one in ended
+                ),
+                'violations': sum(bool(one.violations) for one in ended),
+                'seconds_max': max(one.seconds for one in ended),
+            }
+        ),
+        'ended': [
+            {
+                'kill': one.kill.name,
+                'server_at': one.host,
+                'seconds': one.seconds,
+                'means': list(one.means),
+                'violations': list(one.violations),
+            }
+            for one in ended
+        ],
+    }
+
+
+def _head(
+    benchmark: str, words: collections.abc.Sequence[str]
+) -> dict[str, typing.Any]:
+    return {
+        'benchmark': benchmark,
+        'date': datetime.date.today().isoformat(),
+        'command': shlex.join(['tools/storm.sh', *words]),
+        'kernel': os.uname().release,
+        'cpus': os.cpu_count(),
+    }
+
+
+def _figures_and_goals(
+    figures: dict[str, float | None],
+) -> dict[str, typing.Any]:
+    return {
+        'figures': figures,
+        'goals': [
+            {
+                'figure': 'violations',
+                'op': '==',
+                'value': 0,
+                'met': figures['violations'] == 0,
+            }
+        ],
     }
 
 

@@ -18,6 +18,7 @@ import io
 import ddt
 import testtools
 
+from tools.storm import kills
 from tools.storm import options
 
 
@@ -40,11 +41,21 @@ class OptionsTest(testtools.TestCase):
         seeds = {options.parse([]).seed for _ in range(20)}
         self.assertTrue(len(seeds) > 1)
 
+    def test_moves(self):
+        self.assertEqual((), options.parse([]).moves)
+        self.assertEqual(kills.ALL, options.parse(['--moves']).moves)
+        self.assertEqual(
+            kills.select(['copy', 'qemu']),
+            options.parse(['--moves', 'copy', 'qemu']).moves,
+        )
+
     @ddt.data(
         ['--minutes', '0'],
         ['--minutes', 'x'],
         ['--minutes', '5', '--long'],
         ['--seed', 'x'],
+        ['--moves', 'x'],
+        ['--moves', 'copy', '--long'],
         ['--logs', '/'],
         ['--json', '/nowhere/result.json'],
     )

@@ -1,0 +1,257 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""Kills programs while a server moves, and sees what it comes to."""
+
+import collections.abc
+import contextlib
+import os
+import pathlib
+import signal
+import time
+
+from tools.minicloud import hypervisor
+from tools.minicloud import process
+from tools.minicloud.api import ApiError
+from tools.minicloud.cloud import Cloud
+from tools.storm import kills
+from tools.storm import moving
+from tools.storm.kills import Kill
+
+# Seconds that what was killed stays away.
+_AWAY = 5.0
+# Seconds in which Nova ends what it has begun, and a move ends.
+_PATIENCE = 300.0
+# Seconds in which Nova sees that a guest has ended.
+_GRACE = 25.0
+# MiB/s at which memory is copied, and vdisks, so that there is time to kill.
+_SLOW_MEMORY = 2
+_SLOW_COPY = 96
+# How often an operator tries.
+_TRIES = 4
+
+
+class Killing:
+    """Has a server move, kills, and brings the server back.
+
+    The server stays the same as long as nothing is violated.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        image: str,
+        flavor: str,
+        server: moving.Server | None = None,
+    ) -> None:
+        self._cloud = cloud
+        self._api = cloud.api
+        self._image = image
+        self._flavor = flavor
+        self._server = server
+        self._limit_copies(['--rate', str(_SLOW_COPY)])
+
+    def end(self) -> None:
+        """Let vdisks be copied as fast as before."""
+        self._limit_copies([])
+
+    def _limit_copies(self, options: list[str]) -> None:
+        for host in moving.REAL:
+            name = f'{moving.SETTLER}@{host}'
+            argv = self._cloud.services[name].argv
+            if '--rate' in argv:
+                del argv[argv.index('--rate') :]
+            argv += options
+            self._cloud.restart(name)
+
+    def do(self, kill: Kill) -> kills.Ended:
+        """Have the server move, and kill once."""
+        server = self._server or self._boot()
+        hosts = self._sides(server)
+        begun = time.monotonic()
+        means: list[str] = []
+        violations: list[str] = []
+        try:
+            told = server.told()
+            self._begin(server, kill, hosts)
+            begun = time.monotonic()
+            if kill.phase == kills.COPY:
+                told = max(told, server.told())
+            self._kill(server, kill, hosts)
+            host = self._bring_back(server, means)
+            if kill.program in (kills.QEMU, kills.REBOOT):
+                server.wait_restarted(told)
+            server.wait_settled(host, _PATIENCE)
+            server.wait_verified()
+        except (
+            moving.WrongError,
+            process.ProcessError,
+            ApiError,
+        ) as error:
+            violations.append(f'{type(error).__name__}: {error}')
+        side = next(
+            side for side, name in hosts.items() if name == server.host()
+        )
+        seconds = time.monotonic() - begun
+        if violations:
+            self._server = None
+            violations += self._discard(server)
+        return kills.Ended(
+            kill, side, round(seconds, 1), tuple(means), tuple(violations)
+        )
+
+    def _boot(self) -> moving.Server:
+        uuid = self._api.create_server(
+            'moving', self._flavor, self._image, host=moving.REAL[0]
+        )
+        self._api.wait_server(uuid)
+        self._server = moving.Server(self._cloud, uuid)
+        self._server.wait_verified()
+        return self._server
+
+    def _sides(self, server: moving.Server) -> dict[str, str]:
+        source = server.host()
+        (destination,) = set(moving.REAL) - {source}
+        return {kills.SOURCE: source, kills.DESTINATION: destination}
+
+    def _begin(
+        self, server: moving.Server, kill: Kill, hosts: dict[str, str]
+    ) -> None:
+        """Begin a move, and wait for a phase of it."""
+        slow = kill.phase == kills.MIGRATE
+        server.limit_migration(*([_SLOW_MEMORY] if slow else []))
+        server.migrate_live()
+        is_there = {
+            kills.ATTACH: lambda: 'attaching' in server.phases(),
+            kills.MIGRATE: lambda: self._copies_memory(server, hosts),
+            kills.COPY: lambda: self._copies_data(server, hosts),
+            kills.RELEASE: lambda: 'releasing' in server.phases(),
+        }[kill.phase]
+        process.wait(kill.phase, is_there, _PATIENCE, 0.05)
+
+    def _copies_memory(
+        self, server: moving.Server, hosts: dict[str, str]
+    ) -> bool:
+        done = hypervisor.virsh(
+            self._cloud.state, hosts[kills.SOURCE], 'domjobinfo', server.uuid
+        )
+        return 'Memory processed' in done
+
+    def _copies_data(
+        self, server: moving.Server, hosts: dict[str, str]
+    ) -> bool:
+        return 'left' in server.phases() and '<mirror' in hypervisor.virsh(
+            self._cloud.state,
+            hosts[kills.DESTINATION],
+            'dumpxml',
+            server.uuid,
+        )
+
+    def _kill(
+        self, server: moving.Server, kill: Kill, hosts: dict[str, str]
+    ) -> None:
+        """Kill, and start what was killed again."""
+        host = hosts[kill.side]
+        if kill.program == kills.REBOOT:
+            self._api.action(server.uuid, reboot={'type': 'HARD'})
+            return
+        if kill.program == kills.QEMU:
+            os.kill(self._qemu(server, host), signal.SIGKILL)
+            return
+        names = [f'{program}@{host}' for program in kill.program.split('+')]
+        for name in names:
+            self._cloud.services[name].signal_session(signal.SIGKILL)
+            self._cloud.stop_service(name)
+        time.sleep(_AWAY)
+        for name in names:
+            self._cloud.start_service(name)
+
+    def _qemu(self, server: moving.Server, host: str) -> int:
+        """Return the process of the guest on a host.
+
+        :raises ProcessError: there is none.
+        """
+        directory = self._cloud.state.path / 'libvirt' / host / 'run' / 'qemu'
+        for record in directory.glob('*.pid'):
+            with contextlib.suppress(OSError, ValueError):
+                pid = int(record.read_text())
+                words = pathlib.Path(f'/proc/{pid}/cmdline').read_bytes()
+                if server.uuid.encode() in words.split(b'\0'):
+                    return pid
+        raise process.ProcessError(f'no guest of {server.uuid} on {host}')
+
+    def _runs(self, server: moving.Server, host: str) -> bool:
+        with contextlib.suppress(process.ProcessError):
+            state = hypervisor.virsh(
+                self._cloud.state, host, 'domstate', server.uuid
+            )
+            return state.strip() == 'running'
+        return False
+
+    def _bring_back(self, server: moving.Server, means: list[str]) -> str:
+        """Do what an operator does until the server runs; returns its host.
+
+        :raises ProcessError: it does not run then.
+        """
+        for _ in range(_TRIES):
+            process.wait('no task', server.is_idle, _PATIENCE, 1)
+            # Nova sees the end of a guest some seconds later
+            with contextlib.suppress(process.ProcessError):
+                process.wait('runs', lambda: self._is_well(server), _GRACE, 1)
+                return server.host()
+            found = self._api.server(server.uuid)
+            runs = self._runs(server, server.host())
+            self._help(server, found['status'], runs, means)
+        raise process.ProcessError(
+            f'server is {found["status"]} on {server.host()}'
+        )
+
+    def _is_well(self, server: moving.Server) -> bool:
+        return (
+            self._api.server(server.uuid)['status'] == 'ACTIVE'
+            and server.is_idle()
+            and self._runs(server, server.host())
+        )
+
+    def _help(
+        self,
+        server: moving.Server,
+        status: str,
+        runs: bool,
+        means: list[str],
+    ) -> None:
+        if status == 'SHUTOFF':
+            means.append('server start')
+            self._api.action(server.uuid, **{'os-start': None})
+        elif status == 'ERROR' and runs:
+            means.append('server set --state active')
+            self._api.action(
+                server.uuid, **{'os-resetState': {'state': 'active'}}
+            )
+        else:
+            means.append(f'server reboot --hard ({status})')
+            self._api.action(server.uuid, reboot={'type': 'HARD'})
+
+    def _discard(self, server: moving.Server) -> collections.abc.Iterator[str]:
+        """Delete a server; yields what cannot be deleted, or stays."""
+        try:
+            self._api.delete_server(server.uuid)
+            process.wait(
+                'nothing left',
+                lambda: not moving.connections(self._cloud),
+                _PATIENCE,
+                1,
+            )
+        except (process.ProcessError, ApiError) as error:
+            yield f'after its deletion: {error}'
+            yield from moving.connections(self._cloud)
