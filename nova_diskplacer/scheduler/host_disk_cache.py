@@ -282,14 +282,17 @@ class HostDiskCache:
             if not pressure.any():
                 return np.zeros(len(rows))
             medium = self._figures[_INDEX['medium']].take(rows, axis=0)
-            share = (medium > 0).astype(np.int32)
+        share = (medium > 0).astype(np.int32)
         if counts is not None:
-            chosen = counts.any(axis=1)
+            chosen = np.zeros_like(share)
             # a host may have more disks now than at the choice
-            share[chosen] = 0
-            share[chosen, : counts.shape[1]] = counts[chosen]
-        per_cent = (pressure * share).sum(axis=1)
-        mean: base.Floats = per_cent / np.maximum(share.sum(axis=1), 1) / 100
+            chosen[:, : counts.shape[1]] = counts
+            any_chosen = counts.any(axis=1, keepdims=True)
+            share = np.where(any_chosen, chosen, share)
+        # it takes half of the time of sum()
+        per_cent = np.einsum('hd,hd->h', pressure, share)
+        disks = np.einsum('hd->h', share)
+        mean: base.Floats = per_cent / np.maximum(disks, 1) / 100
         return mean
 
     def update_from_placement(
