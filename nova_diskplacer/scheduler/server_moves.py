@@ -121,9 +121,11 @@ def _why_volume(
         return 'is striped or elastic, and does not change hosts'
     if is_live and volume.is_file:
         return 'is attached as a file, and does not migrate live'
-    sizes = {vdisk.size_gb for vdisk in vdisks}
-    if volume.is_root or sizes != {request.vdisk_gb}:
+    if volume.is_root:
         return _is_no_vdisk(request)
+    for size_gb in sorted({vdisk.size_gb for vdisk in vdisks}):
+        if size_gb != request.vdisk_gb:
+            return _has_other_size(size_gb, request)
     return ''
 
 
@@ -138,9 +140,19 @@ def _why_not_blank(
     """
     if is_unsettled(volume, vdisks):
         return f'has not settled: its data is on host {volume.moving_from}'
-    if volume.is_root or volume.size_gb not in (None, request.vdisk_gb):
+    if volume.is_root:
         return _is_no_vdisk(request)
+    if volume.size_gb not in (None, request.vdisk_gb):
+        return _has_other_size(volume.size_gb, request)
     return ''
+
+
+def _has_other_size(size_gb: int | None, request: flavor.VDiskRequest) -> str:
+    return (
+        f'has {size_gb} GiB, and the flavor claims vdisks of '
+        f'{request.vdisk_gb} GiB: a vdisk that follows its server keeps its '
+        'size, so resize the server to such a flavor on the same host'
+    )
 
 
 def _is_no_vdisk(request: flavor.VDiskRequest) -> str:

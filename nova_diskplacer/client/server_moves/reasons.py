@@ -153,6 +153,15 @@ def _of_volume(
         yield Reason('is exported for a move that begins or ends', passes=True)
     if volume.location.is_striped:
         yield Reason('is striped or elastic, and does not change hosts')
+    elif (
+        request is not None
+        and not volume.is_bootable
+        and volume.size_gb != request.vdisk_gb
+    ):
+        yield Reason(
+            f'has {volume.size_gb} GiB, and its flavor claims vdisks of '
+            f'{request.vdisk_gb} GiB elsewhere'
+        )
     elif request is not None and not request.is_vdisk(
         volume.size_gb, volume.volume_type, volume.is_bootable
     ):

@@ -455,6 +455,26 @@ class LostHostTest(ServerMovesTestCase):
         )
 
 
+class OtherSizeTest(ServerMovesTestCase):
+    def test_a_resize_to_another_size_does_not_change_hosts(self):
+        server, ids = self.boot_bound()
+        before = self.claims(server['id'])
+        other = self.flavor(vdisks=2, vdisk_gb=50)
+        # not to the same host
+        self.api.post_server_action(
+            server['id'], {'resize': {'flavorRef': other}}
+        )
+        self._assert_resize_migrate_action_fail(
+            server, 'resize', 'NoValidHost'
+        )
+        self.assertEqual(before, self.claims(server['id']))
+        self.assertRegex(
+            self.stdlog.logger.output,
+            f'can be on no other host, as volume ({"|".join(ids)}) has 100 '
+            'GiB, and the flavor claims vdisks of 50 GiB',
+        )
+
+
 class OffTest(ServerMovesTestCase):
     """The option is off: servers stay, and Nova's tasks are not read."""
 

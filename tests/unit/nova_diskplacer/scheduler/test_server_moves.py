@@ -106,7 +106,7 @@ class WhyPinnedTest(unittest.TestCase):
             )
         for volume, copies, word in (
             (attached('v', is_root=True), [], 'none of the 2'),
-            (attached('v', size_gb=20), [], 'none of the 2'),
+            (attached('v', size_gb=20), [], 'has 20 GiB, and the flavor'),
             (
                 attached('v', 'host1', moving_from='host0'),
                 [copy('v')],
@@ -139,7 +139,11 @@ class WhyPinnedTest(unittest.TestCase):
                 'striped',
             ),
             (attached('v', is_root=True), [copy('v')], 'none of the 2'),
-            (attached('v'), [copy('v', size_gb=20)], 'none of the 2 vdisks'),
+            (
+                attached('v'),
+                [copy('v', size_gb=20)],
+                'has 20 GiB, and the flavor claims vdisks of 10 GiB',
+            ),
         ):
             why = self.why([attached('w'), volume], [copy('w'), *copies])
             self.assertTrue(why.startswith('volume v '), why)

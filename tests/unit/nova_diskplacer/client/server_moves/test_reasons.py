@@ -86,7 +86,10 @@ class ReasonsTest(base.BaseTestCase):
             ({'location': Location()}, 'is exported for a move'),
             # legs of an elastic one that share a disk
             ({'location': Location(['d1', 'd1'])}, 'is striped or elastic'),
-            ({'size_gb': 11}, 'is none of the 2 vdisks of 10 GiB'),
+            (
+                {'size_gb': 11},
+                'has 11 GiB, and its flavor claims vdisks of 10 GiB',
+            ),
             ({'volume_type': 'other'}, 'is none of the 2 vdisks of 10 GiB'),
             ({'is_bootable': True}, 'is none of the 2 vdisks of 10 GiB'),
         ):
