@@ -133,7 +133,6 @@ class SettleTestCase(base.VDiskTestCase):
         destination = types.SimpleNamespace(
             backend_host=HERE,
             backend=self.backend,
-            operations=types.SimpleNamespace(backend=self.backend),
             save=self.save,
             go_on=self.go_on,
         )
