@@ -234,13 +234,18 @@ def of_hosts(
 
 def consumers(
     context: Any, hosts: collections.abc.Iterable[str]
-) -> tuple[dict[str, tuple[str, str | None]], dict[str, tuple[str, str]]]:
+) -> tuple[
+    dict[str, tuple[str, str | None]],
+    dict[str, tuple[str, str]],
+    dict[str, str],
+]:
     """Return who may have claims: all servers, and migrations of some hosts.
 
     Servers are read last: their tasks are not older than the migrations.
 
-    :returns: the status and the task of each server, and the server and the
-        status of each migration, by UUIDs.
+    :returns: the status and the task of each server, the server and the
+        status of each migration, and the hosts of servers that have one, by
+        UUIDs.
     :raises NovaError: Nova does not answer.
     """
     names = sorted(hosts)
@@ -256,7 +261,8 @@ def consumers(
         uuid: (row.get('status', ''), row.get(_TASK))
         for uuid, row in rows.items()
     }
-    return servers, migrations
+    places = {uuid: row[_HOST] for uuid, row in rows.items() if row.get(_HOST)}
+    return servers, migrations, places
 
 
 def _is_settled(row: dict[str, Any]) -> bool:

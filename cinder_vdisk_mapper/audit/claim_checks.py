@@ -20,7 +20,8 @@ alone is no finding: a server that was unshelved or resized onto a disk without
 room to count its vdisks twice has it reserved as well.
 
 While Nova moves a server, the migration has its old claim. If Nova cannot give
-it back or drop it, because Placement is away, the claim stays.
+it back or drop it, because Placement is away, the claim stays. So do those of
+a server that was evacuated, until nova-compute starts on its former host.
 """
 
 import collections
@@ -112,6 +113,18 @@ def _check_disk(
                 advice='if no other Nova uses this Placement, and all cells '
                 'of this one answer: openstack resource provider allocation '
                 f'delete {consumer}',
+            )
+        if there := host.nova.elsewhere.get(consumer):
+            yield findings.Finding(
+                'claim-of-server-elsewhere',
+                disk.uuid,
+                owner=consumer,
+                message=f'{gb} GiB are claimed by a server that is on host '
+                f'{there}, with no task of Nova',
+                advice='start nova-compute of this host, which drops the '
+                'claims of servers that were evacuated from it; if the claim '
+                'stays, look at: openstack resource provider allocation show '
+                f'{consumer}',
             )
         migration = host.nova.migrations.get(consumer)
         if migration and migration.is_over:

@@ -203,12 +203,21 @@ def ask_nova(
     """Return the servers of hosts, and the consumers that Nova lacks."""
     unknown = frozenset(consumers)
     migrations: dict[str, state.Migration] = {}
+    elsewhere: dict[str, str] = {}
+    names = frozenset(hosts)
     try:
-        servers = nova_api.of_hosts(context, hosts)
+        servers = nova_api.of_hosts(context, names)
         unknown -= servers.keys()
         if unknown:
-            owners, moves = nova_api.consumers(context, hosts)
+            owners, moves, places = nova_api.consumers(context, names)
             migrations = state.migrations(owners, moves)
+            elsewhere = {
+                uuid: host
+                for uuid, host in state.elsewhere(
+                    owners, moves, places, names
+                ).items()
+                if uuid in unknown
+            }
             unknown -= owners.keys() | migrations.keys()
     except nova_server.NovaError as error:
         LOG.warning('Claims are not compared with servers: %s', error)
@@ -221,4 +230,5 @@ def ask_nova(
         ),
         unknown,
         migrations,
+        elsewhere,
     )

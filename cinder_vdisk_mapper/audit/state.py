@@ -86,6 +86,28 @@ def migrations(
     }
 
 
+def elsewhere(
+    servers: collections.abc.Mapping[str, tuple[str, str | None]],
+    moves: collections.abc.Mapping[str, tuple[str, str]],
+    places: collections.abc.Mapping[str, str],
+    hosts: collections.abc.Container[str],
+) -> dict[str, str]:
+    """Return the hosts of the servers at rest that are on other hosts.
+
+    :param servers: as for :func:`migrations`, as the next one.
+    :param places: the hosts of servers.
+    :param hosts: names of this host.
+    """
+    busy = {server for server, status in moves.values() if status not in _OVER}
+    return {
+        uuid: host
+        for uuid, host in places.items()
+        if host not in hosts and uuid not in busy
+        for status, task in [servers[uuid]]
+        if status in _UNMOVED and not task
+    }
+
+
 @dataclasses.dataclass(frozen=True)
 class Nova:
     """The servers in Nova.
@@ -93,12 +115,16 @@ class Nova:
     ``servers`` are those of this host with the requests of their flavors,
     except servers that are being built or moved. ``gone`` are the consumers of
     disks that are neither a server nor a migration. ``migrations`` are the
-    migrations of this host, by UUID.
+    migrations of this host, by UUID. ``elsewhere`` are the hosts of consumers
+    that are servers at rest on another host.
     """
 
     servers: tuple[tuple[str, flavor.VDiskRequest], ...] = ()
     gone: frozenset[str] = frozenset()
     migrations: collections.abc.Mapping[str, Migration] = dataclasses.field(
+        default_factory=dict
+    )
+    elsewhere: collections.abc.Mapping[str, str] = dataclasses.field(
         default_factory=dict
     )
 

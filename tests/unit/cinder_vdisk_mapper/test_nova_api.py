@@ -44,7 +44,11 @@ def migration(uuid, status, server='server'):
 
 
 def server_of(uuid, status, task):
-    fields = {'status': status, 'OS-EXT-STS:task_state': task}
+    fields = {
+        'status': status,
+        'OS-EXT-STS:task_state': task,
+        'OS-EXT-SRV-ATTR:host': 'there',
+    }
     return mock.Mock(id=uuid, to_dict=lambda: fields)
 
 
@@ -233,8 +237,9 @@ class ServersTestCase(testtools.TestCase):
             'm2': [migration('m3', 'migrating', 'other')],
         }
         migrations.side_effect = lambda host, marker: pages.get(marker, [])
-        servers, found = nova_api.consumers(None, ['host'])
+        servers, found, places = nova_api.consumers(None, ['host'])
         self.assertEqual({'server': ('ACTIVE', 'spawning')}, servers)
+        self.assertEqual({'server': 'there'}, places)
         self.assertEqual(
             {
                 'm1': ('server', 'error'),

@@ -989,6 +989,26 @@ class CompareTestCase(AuditTestCase):
                     ],
                 )
 
+    def test_claim_of_a_server_elsewhere(self):
+        disk = fake_disks.make_disk('d1')
+        for elsewhere, kinds in (
+            ({CLAIMANT: 'host2'}, [('claim-of-server-elsewhere', 'd1', '')]),
+            ({}, []),
+        ):
+            found = self.assertFound(
+                kinds,
+                make_state(
+                    [],
+                    {'d1': disk},
+                    {'d1': offer(disk, {CLAIMANT: 2})},
+                    nova=state.Nova(elsewhere=elsewhere),
+                ),
+            )
+            for one in found:
+                self.assertEqual(CLAIMANT, one.owner)
+                self.assertIn('2 GiB are claimed', one.message)
+                self.assertIn('on host host2', one.message)
+
     def test_claim_of_a_migration_that_is_over(self):
         (found,) = self.assertFound(
             [('claim-of-migration', 'd1', findings.RELEASE)],

@@ -31,7 +31,7 @@ class NovaTestCase(testtools.TestCase):
             mock.patch.object(host_reader.nova_api, 'consumers', living),
         ):
             return host_reader.ask_nova(
-                None, ['host'], ['s1', 's2', 's3', 'gone']
+                None, ['host'], ['s1', 's2', 's3', 'gone', 'away']
             )
 
     def test_servers_and_gone(self):
@@ -42,20 +42,35 @@ class NovaTestCase(testtools.TestCase):
             mock.Mock(return_value={'s1': server, 's2': plain, 's4': None}),
             mock.Mock(
                 return_value=(
-                    {'else': ('ACTIVE', None)},
+                    {
+                        'else': ('ACTIVE', None),
+                        's1': ('ACTIVE', None),
+                        's2': ('ACTIVE', None),
+                        'away': ('ACTIVE', None),
+                    },
                     {'s3': ('s1', 'error')},
+                    {
+                        'else': 'other',
+                        's1': 'host',
+                        's2': 'host',
+                        'away': 'other',
+                    },
                 )
             ),
         )
         self.assertEqual(
             state.Nova(
-                (('s1', request),), frozenset(['gone']), {'s3': MIGRATION}
+                (('s1', request),),
+                frozenset(['gone']),
+                {'s3': MIGRATION},
+                # what claims nothing here does not matter
+                {'away': 'other'},
             ),
             said,
         )
 
     def test_all_are_here(self):
-        known = dict.fromkeys(['s1', 's2', 's3', 'gone'])
+        known = dict.fromkeys(['s1', 's2', 's3', 'gone', 'away'])
         self.assertEqual(state.Nova(), self.ask(mock.Mock(return_value=known)))
 
     def test_nova_is_away(self):

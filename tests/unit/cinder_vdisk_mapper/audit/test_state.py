@@ -64,3 +64,25 @@ class MigrationsTestCase(testtools.TestCase):
             (('other', 'finished'), True),
         ):
             self.assertEqual(over, self.is_over('error', servers, n=other))
+
+
+class ElsewhereTestCase(testtools.TestCase):
+    def test_servers_at_rest(self):
+        for status, task, move, found in (
+            ('ACTIVE', None, None, True),
+            ('ERROR', None, ('server', 'error'), True),
+            ('ACTIVE', 'migrating', None, False),
+            ('REBUILD', None, None, False),
+            ('VERIFY_RESIZE', None, None, False),
+            ('ACTIVE', None, ('server', 'pre-migrating'), False),
+            ('ACTIVE', None, ('other', 'pre-migrating'), True),
+        ):
+            places = {'server': 'there', 'here': 'host1'}
+            servers = {'server': (status, task), 'here': ('ACTIVE', None)}
+            self.assertEqual(
+                {'server': 'there'} if found else {},
+                state.elsewhere(
+                    servers, {'m': move} if move else {}, places, {'host1'}
+                ),
+                (status, task, move),
+            )
