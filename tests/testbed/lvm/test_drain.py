@@ -14,10 +14,9 @@
 """The logical volume of a server that has it open moves to another group."""
 
 import contextlib
-import functools
+import dataclasses
 import os
 import pathlib
-import types
 import xml.etree.ElementTree
 
 import libvirt
@@ -40,6 +39,91 @@ def remove_cgroups():
     """Remove the control groups that libvirt leaves."""
     for directory, _, _ in os.walk('/sys/fs/cgroup/machine', topdown=False):
         os.rmdir(directory)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place(vdisk_steps.Place):
+    """The logical volume in the volume group of a disk."""
+
+    backend: backend_lvm.LVMBackend
+    uuid: str
+
+    @property
+    def path(self):
+        return naming.device_path(self.uuid, NAME)
+
+    def activate(self):
+        self.backend.attach_device(self.uuid, NAME)
+
+    def condemn(self):
+        self.backend.condemn(self.uuid, NAME)
+
+    def delete(self):
+        volumes.delete(self.uuid, NAME)
+
+    def in_use(self):
+        held = [vdisk.name for vdisk in self.backend.disk(self.uuid).vdisks]
+        return NAME in held and self.backend.in_use(self.uuid, NAME)
+
+
+@dataclasses.dataclass
+class Move(vdisk_steps.VDiskSteps):
+    """The move of the vdisk of a server, without Cinder and Placement."""
+
+    backend: backend_lvm.LVMBackend
+    disks: tuple[str, str]
+    libvirt_uri: str
+    server: str
+
+    @property
+    def source(self):
+        return Place(self.backend, self.disks[0])
+
+    @property
+    def target(self):
+        return Place(self.backend, self.disks[1])
+
+    def create(self):
+        volumes.create(self.target.uuid, NAME, '1', None, SIZE)
+
+    def guest(self):
+        return guests.Guests(self.libvirt_uri, 0).find(self.server, '1')
+
+    def copy(self):
+        self.backend.copy(self.source.uuid, NAME, self.target.uuid)
+
+    def writes(self):
+        return self.backend.writes(self.source.uuid, NAME)
+
+    def fill(self):
+        volumes.extend(self.target.uuid, NAME, SIZE)
+
+    def check_target(self):
+        copies.check_whole(self.backend, self.target.uuid, NAME, SIZE)
+
+    def is_decided(self):
+        return self.backend.linked_disk(NAME) == self.target.uuid
+
+    def decide(self, moved):
+        place = self.target if moved else self.source
+        self.backend.link(place.uuid, NAME)
+
+    def park(self):
+        self.backend.park_link(NAME)
+
+    def unpark(self):
+        self.backend.unpark_link(NAME)
+
+    def save(self):
+        """Do nothing: Cinder has no such volume."""
+
+    check = forget = save
+
+    def locked(self):
+        return contextlib.nullcontext()
+
+    def progress(self, done, total):
+        """Show nothing."""
 
 
 class DrainTestCase(base.LVMTestCase):
@@ -89,18 +173,8 @@ class DrainTestCase(base.LVMTestCase):
         self.addCleanup(hypervisor.destroy, domain)
         return domain
 
-    def place(self, uuid):
-        return types.SimpleNamespace(
-            path=naming.device_path(uuid, NAME),
-            activate=functools.partial(self.backend.attach_device, uuid, NAME),
-            condemn=functools.partial(self.backend.condemn, uuid, NAME),
-            delete=functools.partial(volumes.delete, uuid, NAME),
-            in_use=functools.partial(self.in_use, uuid),
-        )
-
     def in_use(self, uuid):
-        held = [vdisk.name for vdisk in self.backend.disk(uuid).vdisks]
-        return NAME in held and self.backend.in_use(uuid, NAME)
+        return Place(self.backend, uuid).in_use()
 
     def flags(self):
         """Return the flags with which QEMU has opened the target."""
@@ -118,29 +192,12 @@ class DrainTestCase(base.LVMTestCase):
         raise LookupError(device)
 
     def move(self, server):
-        """Return the steps of a move, as ``VDiskSteps`` has them."""
-        return types.SimpleNamespace(
-            source=self.place(self.source),
-            target=self.place(self.target),
-            create=lambda: volumes.create(self.target, NAME, '1', None, SIZE),
-            guest=lambda: guests.Guests(self.uri, 0).find(server, '1'),
-            copy=lambda: self.backend.copy(self.source, NAME, self.target),
-            writes=lambda: self.backend.writes(self.source, NAME),
-            fill=lambda: volumes.extend(self.target, NAME, SIZE),
-            check_target=lambda: copies.check_whole(
-                self.backend, self.target, NAME, SIZE
-            ),
-            is_decided=lambda: self.backend.linked_disk(NAME) == self.target,
-            decide=lambda moved: self.backend.link(
-                self.target if moved else self.source, NAME
-            ),
-            park=lambda: self.backend.park_link(NAME),
-            unpark=lambda: self.backend.unpark_link(NAME),
-            save=lambda: None,
-            check=lambda: None,
-            forget=lambda: None,
-            locked=contextlib.nullcontext,
-            progress=lambda done, total: None,
+        """Return the move of the vdisk of a server."""
+        return Move(
+            self.backend,
+            (self.source, self.target),
+            self.uri,
+            server,
         )
 
     def assert_moved(self):
