@@ -14,13 +14,14 @@
 
 
 # Run tempest tests on a real OpenStack of this machine, with VDiskMapperDriver
-# as its only volume driver: Cinder's, or Nova's of servers with vdisks that
-# move between hosts.
+# as its only volume driver.
 #
-#   tools/tempest.sh [--moves] [--json FILE] [--concurrency N] [--keep]
+#   tools/tempest.sh [--suite SUITE] [--json FILE] [--concurrency N] [--keep]
 #                    [REGEX...]
 #
-#   --moves          Nova's tests of migration, resize and shelving
+#   --suite SUITE    volumes: those of Cinder, the default; of servers with
+#                    vdisks on two hosts: live: live migration; cold: cold
+#                    migration, resize and shelving
 #   --json FILE      write the outcome
 #   --concurrency N  tests at once (2)
 #   --keep           leave the cloud running

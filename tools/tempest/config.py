@@ -94,7 +94,6 @@ def _config(
             # a host that is named before 2.30 is forced: Nova refuses that for
             # servers with claims of several resource providers
             'can_migrate_between_any_hosts': 'false',
-            # Nova knows by itself that the hosts share instances
             'block_migration_for_live_migration': several,
         },
         'volume': {
