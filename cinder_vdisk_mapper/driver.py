@@ -219,6 +219,11 @@ class VDiskMapperDriver(driver.VolumeDriver):
         """Create a volume that takes no space yet."""
         encryption.check_provider(volume)
         self._check_mapping(volume)
+        if volume.provider_location or volume.provider_id:
+            # Cinder copies both to the target of a migration
+            return naming.created() | naming.bound_to(None)
+        # without them: Cinder saves this once more when it has written an
+        # image to the volume, which is bound by then
         return naming.created()
 
     @errors.as_driver_error()
@@ -291,7 +296,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
             naming.volume(volume), volume.id, volume.size
         )
         event_log.log_bound(volume, None, location)
-        return naming.created(location)
+        return naming.created() | naming.bound_to(location)
 
     # Snapshots, on the disk of their volume
 

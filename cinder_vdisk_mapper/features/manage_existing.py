@@ -81,7 +81,7 @@ class ManagedVDisks:
         self._manage(disk, vdisk, naming.volume(volume), volume.id)
         location = Location((disk.uuid,))
         event_log.log_bound(volume, None, location)
-        return naming.created(location)
+        return naming.created() | naming.bound_to(location)
 
     def unmanage(self, volume: Volume) -> None:
         """Unmanage a volume, which is bound first if it is not."""

@@ -55,20 +55,15 @@ def location(volume: Volume | Snapshot) -> Location:
     return Location.parse(volume.provider_location)
 
 
-def created(location: Location | None = None) -> ModelUpdate:
+def created() -> ModelUpdate:
     """Return the changes of each new volume: no other one shares its target.
 
     Cinder saves that too, but once the volume is available, and never of
     managed volumes and copies of groups. Until then, a host without Open-iSCSI
     attaches the volume under a lock that has no name, and fails.
-
-    A volume that is not bound says so: Cinder copies the location of a volume
-    that it migrates to the new one.
-
-    :param location: None for a volume that is not bound.
     """
     # Cinder writes to it
-    return {'shared_targets': False} | bound_to(location)
+    return {'shared_targets': False}
 
 
 def bound_to(location: Location | None) -> ModelUpdate:

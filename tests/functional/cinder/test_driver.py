@@ -21,6 +21,7 @@ import fixtures
 from cinder import exception
 from cinder import objects
 from cinder.tests.functional.api import client
+from cinder.volume.flows.manager import create_volume
 from os_brick.initiator import utils as initiator_utils
 
 from nova_diskplacer.disks import prepare
@@ -458,6 +459,33 @@ class ImageTestCase(DriverTestCase):
         self.assertEqual(2 * GIB, images.uploaded)
         self.attach(self.created, self.server_id)
         self.assertEqual(1, sum(map(len, self.held().values())))
+
+    def test_volume_of_an_image_stays_on_the_disk_that_has_it(self):
+        """Cinder saves what create_volume returns when the image is there."""
+        images = Images(b'image' * 100000)
+        manager = self.volume[0].manager
+        task = create_volume.CreateVolumeFromSpecTask(
+            manager, manager.db, self.driver
+        )
+        meta = images.show(self.context, 'an-image')
+        self.patch('cinder.image.image_utils.check_available_space')
+        task.execute(
+            self.context,
+            self.row,
+            {
+                'type': 'image',
+                'image_id': 'an-image',
+                'image_location': (None, None),
+                'image_meta': meta,
+                'image_service': images,
+            },
+        )
+        self.assertIn(
+            self.created['id'], self.held()[self.where(self.created)]
+        )
+        self.row.refresh()
+        with open(self.driver.local_path(self.row), 'rb') as stream:
+            self.assertEqual(images.content, stream.read(500000))
 
     def test_a_raw_image_that_names_a_file_of_the_host(self):
         """A user says that a QCOW2 image is raw, for QEMU to open the file."""

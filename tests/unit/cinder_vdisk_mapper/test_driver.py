@@ -26,6 +26,7 @@ from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import driver
 from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
 from nova_diskplacer import internals
 from nova_diskplacer import mapping
@@ -216,16 +217,13 @@ class VolumeTestCase(DriverTestCase):
         )
 
     def test_target_of_a_migration_is_unbound(self):
-        unbound = {
-            'shared_targets': False,
-            'provider_location': None,
-            'provider_id': None,
-        }
-        for location in (None, 'a'):
-            self.assertEqual(
-                unbound,
-                self.driver.create_volume(volume(provider_location=location)),
-            )
+        self.assertEqual(
+            {'shared_targets': False}, self.driver.create_volume(volume())
+        )
+        self.assertEqual(
+            naming.created() | naming.bound_to(None),
+            self.driver.create_volume(volume(provider_location='a')),
+        )
 
     def test_bound_for_the_server_that_it_is_attached_to(self):
         what = volume(

@@ -192,8 +192,8 @@ class GroupTestCase(test_driver.DriverTestCase):
         self.assertIsNone(update)
         self.assertEqual(
             [
-                {'id': 'c1', **naming.created('a')},
-                {'id': 'c2', **naming.created('b')},
+                {'id': 'c1', **naming.created(), **naming.bound_to('a')},
+                {'id': 'c2', **naming.created(), **naming.bound_to('b')},
                 {'id': 'c3', **naming.created()},
             ],
             volumes,

@@ -111,7 +111,7 @@ class VolumeTestCase(ManageTestCase):
         )
         for _ in range(2):
             self.assertEqual(
-                naming.created('a'),
+                naming.created() | naming.bound_to('a'),
                 self.driver.manage_existing(self.volume, reference),
             )
             self.assertEqual([('volume-id', 'id', 10)], self.on('a'))
@@ -248,7 +248,7 @@ class VolumeTestCase(ManageTestCase):
         self.put()
         reference = {'source-name': 'old'}
         self.assertEqual(
-            naming.created('a'),
+            naming.created() | naming.bound_to('a'),
             self.driver.manage_existing(self.volume, reference),
         )
         self.put('twice')

@@ -405,7 +405,7 @@ class EntriesTestCase(_Entries):
 
     def test_clone(self):
         self.assertEqual(
-            naming.created('b'),
+            naming.created() | naming.bound_to('b'),
             self.found(self.clone),
         )
         self.assertEqual('new', self.backend.content['b', 'volume-other'])
