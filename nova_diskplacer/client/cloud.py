@@ -403,15 +403,22 @@ def read_volume_services(connection: Connection) -> list[Item]:
 
 
 def read_aggregates(connection: Connection) -> dict[str, list[str]]:
-    """Return the hosts of each aggregate, by its name.
+    """Return the compute nodes of each aggregate, by its name.
+
+    An aggregate has hosts of nova-compute; a disk has its compute node.
 
     :raises DiskPlacerError: Nova does not answer.
     """
     with convert_errors('aggregates'):
-        return {
-            aggregate['name']: aggregate['hosts'] or []
+        members = {
+            aggregate['name']: frozenset(aggregate['hosts'] or ())
             for aggregate in connection.compute.aggregates()
         }
+    hosts = read_hosts_of_nodes(connection) if members else {}
+    return {
+        name: [node for node, host in hosts.items() if host in of_one]
+        for name, of_one in members.items()
+    }
 
 
 def change_flavor(

@@ -123,7 +123,7 @@ def of_aggregates(
 ) -> dict[str, list[facts.Disk]]:
     """Return the disks of all hosts, and of each aggregate that has some.
 
-    :param aggregates: the hosts of each aggregate.
+    :param aggregates: the compute nodes of each aggregate.
     """
     by_name = {ALL_HOSTS: list(disks)}
     for name in sorted(aggregates):

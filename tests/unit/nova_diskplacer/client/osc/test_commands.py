@@ -452,8 +452,22 @@ class DiskTest(CommandTestCase):
             f'{NOVA}/os-aggregates',
             json={
                 'aggregates': [
-                    {'name': 'fast', 'hosts': ['compute-1.example.org']},
-                    {'name': 'no disks', 'hosts': ['compute-3.example.org']},
+                    # by the names of nova-compute's hosts
+                    {'name': 'fast', 'hosts': ['rack-1']},
+                    {'name': 'no disks', 'hosts': ['rack-3']},
+                ]
+            },
+        )
+        self.requests.get(
+            f'{NOVA}/os-hypervisors/detail',
+            json={
+                'hypervisors': [
+                    {
+                        'id': f'id-of-{number}',
+                        'hypervisor_hostname': f'compute-{number}.example.org',
+                        'service': {'host': f'rack-{number}'},
+                    }
+                    for number in (1, 3)
                 ]
             },
         )
