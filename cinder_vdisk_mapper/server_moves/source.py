@@ -335,11 +335,7 @@ class Source:
         if act is Act.ABORT:
             self.abort(volume, recorded)
         elif act is Act.EXPORT:
-            for name, value in self._export(
-                cinder_context.get_admin_context(), volume
-            ).items():
-                setattr(volume, name, value)
-            volume.save()
+            self._export(cinder_context.get_admin_context(), volume)
             self._admit(volume, attached[recorded.host])
         else:
             self.release(volume, recorded)
@@ -418,7 +414,11 @@ class Source:
         return True
 
     def _export(self, context: Any, volume: Volume) -> ModelUpdate:
-        """Export a vdisk; returns the changes of the volume."""
+        """Export a vdisk; returns the changes of the volume, which are saved.
+
+        A user may attach the volume while Nova does: what one of them has not
+        completed yet is no rest of a killed run for the other.
+        """
         self._backend.check_location(
             naming.location(volume), naming.volume(volume)
         )
@@ -426,9 +426,15 @@ class Source:
         if self._backend.makes_devices:
             vdisk.stable_path(volume, to_device=True)
         vdisk.activate(volume)
-        return self.exporter.create_for_move(
-            context, volume, self._path(volume)
-        )
+        with locks.hold(f'export-{volume.id}'):
+            volume.refresh()
+            update: ModelUpdate = self.exporter.create_for_move(
+                context, volume, self._path(volume)
+            )
+            for name, value in update.items():
+                setattr(volume, name, value)
+            volume.save()
+        return update
 
     def _path(self, volume: Volume) -> str:
         """Return the path of the device that is exported."""

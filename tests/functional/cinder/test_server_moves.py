@@ -15,6 +15,7 @@
 import contextlib
 import logging
 import os
+import threading
 from unittest import mock
 
 import fixtures
@@ -84,6 +85,37 @@ class LiveMigrationTestCase(moves_base.MoveTestCase):
         self.delete_attachment(second)
         self.claim_back()
         self.assertAtRest()
+
+    def test_a_user_attaches_it_while_nova_does(self):
+        """The other attachment finds an export that is not complete."""
+        self.claim_there()
+        self.is_on('host1', 'migrating')
+        exporter = self.driver(0)._connections.exporter
+        create, updates, others = exporter._create, [], []
+
+        def attach():
+            updates.append(
+                self.driver(0).create_export(
+                    self.context, self.row, self.connector('host2')
+                )
+            )
+
+        def slow(*arguments):
+            if not others:
+                others.append(threading.Thread(target=attach))
+                others[0].start()
+                # as long as it takes without a lock, or longer
+                others[0].join(1)
+            return create(*arguments)
+
+        with mock.patch.object(exporter, '_create', slow):
+            attach()
+            others[0].join()
+        self.assertEqual(2, len(updates))
+        self.assertEqual(updates[0], updates[1])
+        self.assertEqual(self.row.provider_auth, updates[0]['provider_auth'])
+        commands = [command[1] for command in self.network.commands]
+        self.assertNotIn('delete', commands)
 
     def test_secrets_and_logs(self):
         log = self.useFixture(fixtures.FakeLogger(level=logging.DEBUG))

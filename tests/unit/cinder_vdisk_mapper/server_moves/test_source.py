@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import contextlib
 from unittest import mock
 
 import fixtures
@@ -21,6 +22,7 @@ from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote
 from cinder_vdisk_mapper.server_moves import source
 from cinder_vdisk_mapper.server_moves import store
+from cinder_vdisk_mapper.vdisks import locks
 from nova_diskplacer import exception
 from tests.unit.cinder_vdisk_mapper import test_driver
 
@@ -50,6 +52,7 @@ class FilesTestCase(testtools.TestCase):
         self.volume = test_driver.volume(
             host='a@vdisk#vdisk', provider_location='disk'
         )
+        self.exporter.create_for_move.return_value = {'provider_id': 'there'}
         self.attached = {}
         self.answers = True
         self.server = None
@@ -64,6 +67,7 @@ class FilesTestCase(testtools.TestCase):
             (other_host, 'go_on', lambda *_: self.answers),
             (nova_api, 'get', lambda *_: self.server),
             (other_host, 'is_removed', lambda _: False),
+            (locks, 'hold', lambda _: contextlib.nullcontext()),
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(f'{target.__name__}.{name}', value)
@@ -78,7 +82,8 @@ class FilesTestCase(testtools.TestCase):
 
     def test_its_device_is_exported(self):
         update = self.source._export(None, self.volume)
-        self.assertEqual(self.exporter.create_for_move.return_value, update)
+        self.assertEqual({'provider_id': 'there'}, update)
+        self.assertEqual('there', self.volume.provider_id)
         self.vdisk.stable_path.assert_called_once_with(
             self.volume, to_device=True
         )
