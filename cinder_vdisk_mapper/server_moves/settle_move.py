@@ -65,6 +65,10 @@ class Stopped(exception.DiskPlacerError):
     """The copy is to go on in another process."""
 
 
+class Busy(at_rest.Waits):
+    """Another request has the volume; a copy that QEMU makes goes on."""
+
+
 @dataclasses.dataclass
 class SettleMove(vdisk_steps.VDiskSteps):
     """The move of a volume's data to the disk that its server claims here.
@@ -316,7 +320,7 @@ class SettleMove(vdisk_steps.VDiskSteps):
                         )
                     )
             except locks.Held:
-                raise at_rest.Waits(
+                raise Busy(
                     'another request for its volume has not ended since '
                     f'{_LOCK_PATIENCE:.0f} s'
                 ) from None
@@ -438,7 +442,7 @@ def settle(move: SettleMove) -> None:
     try:
         move.leave()
         vdisk_steps.run(move)
-    except Stopped:
+    except (Stopped, Busy):
         raise
     except exception.DiskPlacerError:
         _try_abandon(move)

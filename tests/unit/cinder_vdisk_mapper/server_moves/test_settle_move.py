@@ -203,6 +203,22 @@ class WalkTestCase(SettlingTestCase):
                 self.finish(world)
         self.assertEqual({True, False}, decided)
 
+    def test_another_request_has_the_volume_when_qemu_has_copied_it(self):
+        world = self.make_world()
+        waited = []
+
+        def hold(name, _):
+            if world.ready and not waited:
+                waited.append(name)
+                raise locks.Held
+            return world.hold(name)
+
+        with mock.patch.object(locks, 'hold_within', hold):
+            self.assertRaises(at_rest.Waits, world.command, 'settle')
+            # nothing is copied again
+            self.assertTrue(world.copying)
+            self.finish(world)
+
     def test_the_other_host_is_away(self):
         """The server waits, nothing is decided, and all goes on after it."""
         for runs, step in itertools.product((True, False), range(1, 30)):
