@@ -153,17 +153,16 @@ class ServerMoves:
             return
         if role is _Role.ARRIVED:
             self.destination.go_on(volume, recorded)
-        elif recorded.phase == record.ABORTING:
-            # only the other host has something to undo
-            return
         elif role is _Role.SOURCE and recorded.phase == record.LEFT:
             # a decision was taken back when all was detached already
             self.source.unexport(volume)
-        if store.read(volume.id) is not None:
+        now = store.read(volume.id)
+        # if it is aborted, only the other host has something to undo
+        if now is not None and now.phase != record.ABORTING:
             raise errors.BindingError(
                 f'volume {volume.id} cannot be changed before the move of '
-                f'server {recorded.server} from {recorded.source} to '
-                f'{recorded.to} has ended: it is {recorded.phase}',
+                f'server {now.server} from {now.source} to {now.to} has '
+                f'ended: it is {now.phase}',
                 'the volume cannot be changed before it has followed its '
                 'server to another host; try again later',
             )

@@ -515,7 +515,13 @@ class OrderTestCase(moves_base.MoveTestCase):
         self.delete_attachment(second)
         self.restart_host(1)
         self.assertEqual(record.LEFT, self.phase)
-        self.driver(0).extend_volume(self.row, 2)
+        # what the other host has to undo is not in the way, if it is away
+        with mock.patch.object(other_host, 'go_on', return_value=False):
+            self.driver(0).extend_volume(self.row, 2)
+        self.assertEqual(record.ABORTING, self.phase)
+        self.driver(0).extend_volume(self.row, 3)
+        self.assertEqual({}, self.network.targets)
+        self.restart_host(1)
         self.assertIsNone(self.phase)
         self.assertEqual({}, self.network.targets)
         self.assertEqual({}, self.held(self.there))
