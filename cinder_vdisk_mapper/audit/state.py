@@ -42,6 +42,10 @@ _OVER = frozenset(
     ('cancelled', 'completed', 'confirmed', 'error', 'failed', 'reverted')
 )
 
+# Status of an evacuation that has ended, until nova-compute starts again on
+# the host that was lost, and drops the claims there.
+_EVACUATED = 'done'
+
 
 @dataclasses.dataclass(frozen=True)
 class ProviderState:
@@ -98,7 +102,11 @@ def elsewhere(
     :param places: the hosts of servers.
     :param hosts: names of this host.
     """
-    busy = {server for server, status in moves.values() if status not in _OVER}
+    busy = {
+        server
+        for server, status in moves.values()
+        if status not in _OVER and status != _EVACUATED
+    }
     return {
         uuid: host
         for uuid, host in places.items()

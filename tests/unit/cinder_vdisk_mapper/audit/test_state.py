@@ -75,6 +75,8 @@ class ElsewhereTestCase(testtools.TestCase):
             ('REBUILD', None, None, False),
             ('VERIFY_RESIZE', None, None, False),
             ('ACTIVE', None, ('server', 'pre-migrating'), False),
+            # evacuated, and its former host has not started since
+            ('ACTIVE', None, ('server', 'done'), True),
             ('ACTIVE', None, ('other', 'pre-migrating'), True),
         ):
             places = {'server': 'there', 'here': 'host1'}
