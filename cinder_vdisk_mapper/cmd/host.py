@@ -43,8 +43,9 @@ def register(commands: Any) -> None:
         'when "openstack vdisk host lost" evacuates them. Shows what it would '
         'do, unless --yes is given. The host must be fenced and forced down '
         'in Nova, and its cinder-volume be down. Run it on a live host with '
-        'the same backends. The exit status is 0 if no volume stays on the '
-        'lost host, and else 3.',
+        'the same backends: volumes of others are not looked at. The exit '
+        'status is 0 if no volume of these stays on the lost host, and else '
+        '3.',
     )
     action.add_argument('host', metavar='HOST', help='that is lost')
     action.add_argument(
@@ -64,7 +65,9 @@ def _give_up(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         backends = backend_sections.read(cfg.CONF)
         entries = lost_host.give_up(backends, args.host, args.yes)
     if not entries:
-        print(f'No volume is on host {args.host}.')
+        sections = (here.partition('@')[2] for here in sorted(backends))
+        there = ', '.join(f'{args.host}@{section}' for section in sections)
+        print(f'No volume is on {there}.')
         return exit_status.OK
     done = 'given up' if args.yes else 'to be given up'
     table = prettytable.PrettyTable(

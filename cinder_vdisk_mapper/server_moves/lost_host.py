@@ -56,6 +56,15 @@ _IN_USE = 'in-use'
 _DELETING = ('deleting', 'error_deleting')
 _DELETABLE = 'error'
 
+# Statuses of servers that Nova evacuates.
+_EVACUABLE = ('ACTIVE', 'ERROR', 'SHUTOFF')
+
+_MOVES = 'moves, or has moved, and its data has not settled'
+
+
+# The service that takes each volume, by the ID of the volume.
+_Services = collections.abc.Mapping[str, Any]
+
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
@@ -110,6 +119,11 @@ def why_server_stays(
         )
     if server.task:
         return f'its server has a task of Nova: {server.task}'
+    if server.status not in _EVACUABLE:
+        return (
+            f'its server is {server.status}, and Nova evacuates none that is '
+            f'not {" or ".join(_EVACUABLE)}'
+        )
     if volumes > request.vdisks:
         return (
             f'its server has {volumes} vdisks, and its flavor claims '
@@ -121,7 +135,7 @@ def why_server_stays(
 def why_volume_stays(facts: Facts) -> str:
     """Return why the data of a volume is not given up, '' if it may be."""
     if facts.moves:
-        return 'its server moves, or has moved, and its data has not settled'
+        return f'its server {_MOVES}'
     if not facts.has_server:
         if facts.status not in _DELETING:
             return 'it is attached to no server: delete it, and repeat this'
@@ -156,35 +170,42 @@ def give_up(
         does not answer.
     """
     context = cinder_context.get_admin_context()
-    entries = []
+    _check_lost(context, host)
+    volumes: list[Any] = []
+    services: dict[str, Any] = {}
     for here in sorted(backends):
         section = here.partition('@')[2]
-        there = f'{host}@{section}'
         with errors.cinder_errors():
             service = objects.Service.get_by_args(
                 context, here, 'cinder-volume'
             )
-            volumes = objects.VolumeList.get_all_by_host(context, there)
-        _check_lost(context, host, there)
+            of_backend = objects.VolumeList.get_all_by_host(
+                context, f'{host}@{section}'
+            )
         if not service.is_up:
             raise exception.DiskPlacerError(
                 f'cinder-volume of {here} is down, and could not attach what '
                 'it is given: start it first'
             )
-        for entry, volume in _decide(context, volumes, host, service):
-            if is_wanted and not entry.reason:
-                # it may have come back meanwhile
-                _check_lost(context, host, there)
-                if not _take(volume, here, service):
-                    entry = dataclasses.replace(
-                        entry, reason='it has changed meanwhile: repeat this'
-                    )
-            entries.append(entry)
+        volumes.extend(of_backend)
+        services |= {volume.id: service for volume in of_backend}
+    entries = []
+    for entry, volume in _decide(context, volumes, host, services):
+        if is_wanted and not entry.reason:
+            # it may have come back meanwhile
+            _check_lost(context, host)
+            if not _take(volume, services[volume.id]):
+                entry = dataclasses.replace(
+                    entry, reason='it has changed meanwhile: repeat this'
+                )
+        entries.append(entry)
     return entries
 
 
-def _check_lost(context: Any, host: str, backend: str) -> None:
+def _check_lost(context: Any, host: str) -> None:
     """Check that a host is fenced, and that its cinder-volume is silent.
+
+    That of any backend: each is a process of its own, and one may have failed.
 
     :raises DiskPlacerError: it is not so.
     """
@@ -193,19 +214,20 @@ def _check_lost(context: Any, host: str, backend: str) -> None:
         raise exception.DiskPlacerError(reason)
     with errors.cinder_errors():
         services = objects.ServiceList.get_all(
-            context, {'host': backend, 'binary': 'cinder-volume'}
+            context, {'host': host, 'binary': 'cinder-volume'}
         )
-    if any(service.is_up for service in services):
-        raise exception.DiskPlacerError(
-            f'cinder-volume of {backend} is up: its host is not lost'
-        )
+    for service in services:
+        if service.is_up:
+            raise exception.DiskPlacerError(
+                f'cinder-volume of {service.host} is up: its host is not lost'
+            )
 
 
 def _decide(
     context: Any,
     volumes: collections.abc.Iterable[Any],
     host: str,
-    service: Any,
+    services: _Services,
 ) -> collections.abc.Iterator[tuple[Entry, Any]]:
     """Decide for each volume; those of a server are given up, or all stay."""
     by_server = collections.defaultdict(list)
@@ -217,36 +239,82 @@ def _decide(
         elif servers:
             by_server[servers.pop()].append(volume)
         else:
-            reason = why_volume_stays(_facts(context, volume, None, service))
+            reason = why_volume_stays(
+                _facts(context, volume, None, services[volume.id])
+            )
             yield Entry(volume.id, '', reason), volume
     for uuid, of_server in sorted(by_server.items()):
-        reasons = _why_stays(context, uuid, of_server, host, service)
-        others = [id_ for id_, reason in reasons.items() if reason]
+        reasons = _why_stay(context, uuid, of_server, host, services)
         for volume in of_server:
-            reason = reasons[volume.id]
-            if others and not reason:
-                reason = f'volume {others[0]} of its server stays'
-            yield Entry(volume.id, uuid, reason), volume
+            yield Entry(volume.id, uuid, reasons[volume.id]), volume
 
 
-def _why_stays(
+def _why_stay(
     context: Any,
     uuid: str,
-    volumes: collections.abc.Collection[Any],
+    volumes: collections.abc.Sequence[Any],
     host: str,
-    service: Any,
+    services: _Services,
 ) -> dict[str, str]:
-    """Return why each volume of a server stays, by its ID."""
+    """Return why each volume of a server stays, by its ID; all do, or none.
+
+    Any user can make an attachment of an own volume with the UUID of any
+    server. So volumes of other projects neither go with it nor keep it.
+    """
     try:
         server = nova_api.get(context, uuid)
     except nova_server.NovaError as error:
         return dict.fromkeys((volume.id for volume in volumes), str(error))
-    reason = why_server_stays(server, host, len(volumes))
+    own = [
+        volume
+        for volume in volumes
+        if server is None or volume.project_id == server.project_id
+    ]
+    of_server = why_server_stays(server, host, len(own))
+    reasons = {
+        volume.id: of_server
+        or why_volume_stays(
+            _facts(context, volume, server, services[volume.id])
+        )
+        for volume in own
+    }
+    staying = [id_ for id_, reason in reasons.items() if reason]
+    kept = f'volume {staying[0]} of its server stays' if staying else ''
+    if server is not None and own and not kept:
+        kept = _kept_by_others(context, server, host, reasons)
     return {
-        volume.id: reason
-        or why_volume_stays(_facts(context, volume, server, service))
+        volume.id: (reasons[volume.id] or kept)
+        if volume.id in reasons
+        else 'its server is of another project'
         for volume in volumes
     }
+
+
+@errors.cinder_errors()
+def _kept_by_others(
+    context: Any,
+    server: nova_api.Server,
+    host: str,
+    volumes: collections.abc.Container[str],
+) -> str:
+    """Return why a server cannot come back, '' if it can.
+
+    Without all of its volumes that are on the lost host, or whose data is
+    elsewhere, it stays.
+
+    :param volumes: IDs of those that may be given up.
+    """
+    for entry in objects.VolumeAttachmentList.get_all_by_instance_uuid(
+        context, server.uuid
+    ):
+        volume = entry.volume
+        if volume.id in volumes or volume.project_id != server.project_id:
+            continue
+        if store.read(volume.id) is not None:
+            return f'volume {volume.id} of its server {_MOVES}'
+        if (volume.host or '').partition('@')[0] == host:
+            return f'volume {volume.id} of its server stays on {volume.host}'
+    return ''
 
 
 @errors.cinder_errors()
@@ -269,9 +337,10 @@ def _facts(
 
 
 @errors.cinder_errors()
-def _take(volume: Any, backend: str, service: Any) -> bool:
+def _take(volume: Any, service: Any) -> bool:
     """Give a volume to a backend of this host, bound to no disk.
 
+    :param service: cinder-volume of the backend.
     :returns: False if it is not as it was.
     """
     before, location = volume.host, volume.provider_location
@@ -279,7 +348,7 @@ def _take(volume: Any, backend: str, service: Any) -> bool:
     pool = volume_utils.extract_host(before, 'pool')
     is_taken = volume.conditional_update(
         {
-            'host': volume_utils.append_host(backend, pool),
+            'host': volume_utils.append_host(service.host, pool),
             'service_uuid': service.uuid,
             'provider_auth': None,
             # the vdisk on the lost host has the former name

@@ -145,6 +145,16 @@ class LostHostTestCase(moves_base.MoveTestCase):
         self.nova.down = False
         with mock.patch.object(objects.Service, 'is_up', True):
             self.assertStays('cinder-volume of host1@vdisk is up', True)
+        # each backend has a cinder-volume of its own
+        service = objects.Service(
+            self.context,
+            host='host1@other',
+            binary='cinder-volume',
+            topic='cinder-volume',
+        )
+        service.create()
+        self.assertStays('cinder-volume of host1@other is up', True)
+        service.destroy()
         # it comes back to life before a volume is changed
         decide = lost_host._decide
 
@@ -178,6 +188,11 @@ class LostHostTestCase(moves_base.MoveTestCase):
         self.have_flavor(on_host_loss='blank')
         self.is_on('host1', 'powering-on')
         self.assertStays('has a task of Nova: powering-on')
+        self.is_on('host1')
+        for status in ('VERIFY_RESIZE', 'SUSPENDED', 'SHELVED'):
+            self.nova.servers[self.server_id]['status'] = status
+            self.assertStays(f'its server is {status}, and Nova evacuates')
+        self.nova.servers[self.server_id]['status'] = 'ACTIVE'
         self.is_on('host2')
         self.assertStays('its server is on host host2')
         self.is_on('host1')
@@ -251,6 +266,31 @@ class LostHostTestCase(moves_base.MoveTestCase):
         self.assertEqual(
             {'its server has 2 vdisks, and its flavor claims 1 elsewhere'},
             set(self.give_up()),
+        )
+        # this host has no such backend, and would leave it there
+        row.host = 'host1@other#pool'
+        row.save()
+        self.assertStays(f'{row.id} of its server stays on {row.host}')
+        move = record.Record(
+            'host3@vdisk', 'host1@vdisk', self.server_id, record.LEFT
+        )
+        row.host = 'host3@vdisk#pool'
+        row.save()
+        store.begin(row.id, move)
+        self.assertStays(f'{row.id} of its server moves')
+        store.forget(row.id, move)
+        # another user has made the attachment
+        row.host, row.project_id = moves_base.HERE, 'another'
+        row.save()
+        self.assertEqual(
+            {
+                row.id: 'its server is of another project',
+                self.volume_['id']: '',
+            },
+            {
+                entry.volume: entry.reason
+                for entry in lost_host.give_up(BACKENDS, 'host1', False)
+            },
         )
 
     def test_evacuation_without_giving_up(self):

@@ -21,6 +21,8 @@ from cinder_vdisk_mapper.cinder_api import backend_sections
 from cinder_vdisk_mapper.server_moves import lost_host
 from nova_diskplacer.cmd import manage
 
+BACKENDS = {'live@ssd': 1, 'live@hdd': 2}
+
 
 class GiveUpTest(unittest.TestCase):
     def run_(self, entries, *arguments):
@@ -30,14 +32,14 @@ class GiveUpTest(unittest.TestCase):
         )
         printed = io.StringIO()
         with (
-            mock.patch.object(backend_sections, 'read', return_value={'b': 1}),
+            mock.patch.object(backend_sections, 'read', return_value=BACKENDS),
             mock.patch.object(
                 lost_host, 'give_up', return_value=entries
             ) as asked,
             contextlib.redirect_stdout(printed),
         ):
             status = args.handler(None, args)
-        asked.assert_called_once_with({'b': 1}, 'host1', bool(arguments))
+        asked.assert_called_once_with(BACKENDS, 'host1', bool(arguments))
         return status, printed.getvalue()
 
     def test_what_is_done_and_what_stays(self):
@@ -56,4 +58,7 @@ class GiveUpTest(unittest.TestCase):
         status, text = self.run_([stays], '--yes')
         self.assertEqual(3, status)
         self.assertNotIn('host lost', text)
-        self.assertEqual((0, 'No volume is on host host1.\n'), self.run_([]))
+        # where it has looked, by Cinder's name of the host
+        self.assertEqual(
+            (0, 'No volume is on host1@hdd, host1@ssd.\n'), self.run_([])
+        )
