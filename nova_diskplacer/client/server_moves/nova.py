@@ -65,8 +65,17 @@ class Nova:
     """
 
     def __init__(self, connection: cloud.Connection, name: str) -> None:
+        self._connection = connection
         self._compute = connection.compute
-        services = cloud.read_compute_services(connection)
+        self._service = self._find(name)
+        self.host: str = self._service['host']
+
+    def _find(self, name: str) -> cloud.Item:
+        """Return nova-compute of a host.
+
+        :raises DiskPlacerError: there is none, or several.
+        """
+        services = cloud.read_compute_services(self._connection)
         named = [
             service
             for service in services
@@ -81,8 +90,7 @@ class Nova:
                     or '-'
                 )
             )
-        self._service = named[0]
-        self.host: str = self._service['host']
+        return named[0]
 
     def check_is_up(self) -> None:
         """Check that nova-compute is up.
@@ -96,14 +104,13 @@ class Nova:
             )
 
     def check_is_lost(self) -> None:
-        """Check that an administrator has said that the host is fenced.
+        """Check that an administrator says now that the host is fenced.
 
         :raises DiskPlacerError: it is not so, or the host may be alive.
         """
+        service = self._find(self.host)
         reason = nova_server.why_not_lost(
-            self.host,
-            self._service['is_forced_down'],
-            self._service['updated_at'],
+            self.host, service['is_forced_down'], service['updated_at']
         )
         if reason:
             raise exception.DiskPlacerError(reason)

@@ -157,6 +157,8 @@ class Returning:
     def _begin(self, server: facts.Server, running: dict[str, str]) -> Outcome:
         """Have Nova evacuate a server."""
         try:
+            # it may have come back meanwhile: its guests run then
+            self._nova.check_is_lost()
             running[server.id] = self._nova.evacuate(server.id)
         except Busy as error:
             # another operator was faster
@@ -178,7 +180,8 @@ class Returning:
             return Outcome(now, RETURNED)
         failure = self._nova.failure(server.id, request_id)
         self._looks[server.id] = self._looks.get(server.id, 0) + 1
-        if failure is None and self._looks[server.id] < _PATIENCE:
+        # without a failure it may have ended since the server was read
+        if not failure and self._looks[server.id] < _PATIENCE:
             return None
         return Outcome(
             now,

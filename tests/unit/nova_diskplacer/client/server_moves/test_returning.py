@@ -98,10 +98,25 @@ class ReturningTest(unittest.TestCase):
         self.nova.evacuate.side_effect = exception.DiskPlacerError('no')
         self.assertEqual((returning.STAYS, 'no'), self.outcome())
 
+    def test_the_host_comes_back_meanwhile(self):
+        self.nova.check_is_lost.side_effect = exception.DiskPlacerError('up')
+        self.assertEqual((returning.STAYS, 'up'), self.outcome())
+        self.nova.evacuate.assert_not_called()
+
     def test_nova_does_not_tell_why(self):
         result, reason = self.outcome()
         self.assertEqual(returning.STAYS, result)
         self.assertIn('Nova tells no reason', reason)
+
+    def test_it_is_back_just_when_it_is_looked_at(self):
+        """Nova ends the task, sets the host, and then ends the action."""
+
+        def end(*args):
+            self.now = dataclasses.replace(SERVER, host='live')
+            return ''
+
+        self.nova.failure.side_effect = end
+        self.assertEqual((returning.RETURNED, ''), self.outcome())
 
     def test_time_is_over(self):
         self.now = dataclasses.replace(SERVER, task='rebuilding')
