@@ -140,6 +140,24 @@ def why_not_lost(context: Any, host: str) -> str:
 
     :raises NovaError: Nova does not answer.
     """
+    for service in _compute_services(context, host):
+        return nova_server.why_not_lost(
+            host, service.forced_down, service.updated_at
+        )
+    return f'Nova knows no nova-compute of host {host}'
+
+
+def has_compute(context: Any, hosts: collections.abc.Iterable[str]) -> bool:
+    """Return whether Nova knows a nova-compute of one of some hosts.
+
+    Cinder may have names of its own for its hosts.
+
+    :raises NovaError: Nova does not answer.
+    """
+    return any(_compute_services(context, host) for host in sorted(hosts))
+
+
+def _compute_services(context: Any, host: str) -> list[Any]:
     with _as_nova_error(f'nova-compute of host {host}'):
         services = _ask(
             context,
@@ -148,12 +166,7 @@ def why_not_lost(context: Any, host: str) -> str:
                 host=host, binary='nova-compute'
             ),
         )
-    for service in services:
-        if service.host == host:
-            return nova_server.why_not_lost(
-                host, service.forced_down, service.updated_at
-            )
-    return f'Nova knows no nova-compute of host {host}'
+    return [service for service in services if service.host == host]
 
 
 def hosts_of_request(context: Any, request_id: str) -> set[str]:

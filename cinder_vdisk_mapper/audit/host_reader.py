@@ -218,6 +218,9 @@ def ask_nova(
                 ).items()
                 if uuid in unknown
             }
+            if elsewhere and not nova_api.has_compute(context, names):
+                # this host has another name there
+                elsewhere = {}
             unknown -= owners.keys() | migrations.keys()
     except nova_server.NovaError as error:
         LOG.warning('Claims are not compared with servers: %s', error)

@@ -290,6 +290,8 @@ class ServersTestCase(testtools.TestCase):
         self.assertIn('no nova-compute', nova_api.why_not_lost(None, 'hos'))
         service.forced_down = False
         self.assertIn('forced down', nova_api.why_not_lost(None, 'host'))
+        self.assertTrue(nova_api.has_compute(None, ['host', 'other']))
+        self.assertFalse(nova_api.has_compute(None, ['hos', 'other']))
 
     @mock.patch('cinder.compute.nova.novaclient')
     def test_hosts_of_request(self, client):

@@ -25,8 +25,12 @@ MIGRATION = state.Migration('s1', 'error', True)
 
 
 class NovaTestCase(testtools.TestCase):
-    def ask(self, of_hosts, living=None):
+    def ask(self, of_hosts, living=None, is_known=True):
+        has_compute = mock.Mock(return_value=is_known)
         with (
+            mock.patch.object(
+                host_reader.nova_api, 'has_compute', has_compute
+            ),
             mock.patch.object(host_reader.nova_api, 'of_hosts', of_hosts),
             mock.patch.object(host_reader.nova_api, 'consumers', living),
         ):
@@ -68,6 +72,21 @@ class NovaTestCase(testtools.TestCase):
             ),
             said,
         )
+
+    def test_nova_has_another_name_for_the_host(self):
+        """All servers seem to be elsewhere."""
+        said = self.ask(
+            mock.Mock(return_value={}),
+            mock.Mock(
+                return_value=(
+                    {'s1': ('ACTIVE', None)},
+                    {},
+                    {'s1': 'host.example.org'},
+                )
+            ),
+            is_known=False,
+        )
+        self.assertEqual({}, said.elsewhere)
 
     def test_all_are_here(self):
         known = dict.fromkeys(['s1', 's2', 's3', 'gone', 'away'])
