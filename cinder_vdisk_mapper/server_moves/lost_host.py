@@ -100,16 +100,22 @@ class Facts:
 
 
 def why_server_stays(
-    server: nova_api.Server | None, host: str, volumes: int
+    server: nova_api.Server | None,
+    host: str,
+    volumes: int,
+    *,
+    is_given_up: bool = False,
 ) -> str:
     """Return why a server does not come back without its data, '' if it may.
 
     :param host: that is lost.
     :param volumes: number of its volumes there.
+    :param is_given_up: whether their data was given up before: the host that
+        took them is lost, as the one that the server is on.
     """
     if server is None:
         return 'Nova does not know its server'
-    if server.host != host:
+    if server.host != host and not is_given_up:
         return f'its server is on host {server.host or "none"}'
     request = server.request
     if request is None or request.on_host_loss != flavor.BLANK:
@@ -270,7 +276,12 @@ def _why_stay(
         for volume in volumes
         if server is None or volume.project_id == server.project_id
     ]
-    of_server = why_server_stays(server, host, len(own))
+    of_server = why_server_stays(
+        server,
+        host,
+        len(own),
+        is_given_up=not any(naming.location(volume) for volume in own),
+    )
     reasons = {
         volume.id: of_server
         or why_volume_stays(

@@ -106,6 +106,20 @@ class LostHostTestCase(moves_base.MoveTestCase):
         self.delete(self.volume_)
         self.assertEqual({}, self.held(self.there))
 
+    def test_the_host_that_took_it_is_lost_too(self):
+        """Before the server is evacuated; any third host will do."""
+        self.give_up()
+        self.set_state(0, 'up')
+        self.set_state(1, 'down')
+        self.nova.lose('host2')
+        (entry,) = lost_host.give_up(['host1@vdisk'], 'host2', True)
+        self.assertEqual('', entry.reason)
+        row = self.row
+        self.assertEqual(
+            (moves_base.HERE, None, 'in-use'),
+            (row.host, row.provider_location, row.status),
+        )
+
     def test_the_host_comes_back(self):
         """What is on its disks is nobody's, and stays as it is."""
         self.give_up()
