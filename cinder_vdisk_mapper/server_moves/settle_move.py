@@ -263,17 +263,19 @@ class SettleMove(vdisk_steps.VDiskSteps):
             raise at_rest.Waits(f'its move is {recorded.phase}')
         # a decision holds, whatever Nova begins now: the other host refuses
         if self.is_decided():
-            self._check_copied()
+            self._check_copied(recorded.source)
         else:
             at_rest.check(self.volume_id, recorded)
 
-    def _check_copied(self) -> None:
+    def _check_copied(self, other: str) -> None:
         """Check that nobody wrote to the source alone after a decision.
 
         A server that starts just then has the source open, and may stop before
         anybody looks, if the process that has decided was killed. If nobody
         has written to the target since, the source is the vdisk again.
 
+        :param other: the backend of the source.
+        :raises Away: the source does not answer, and is not removed.
         :raises DiskError: somebody has.
         """
         copied = store.copied(self.volume_id)
@@ -282,7 +284,10 @@ class SettleMove(vdisk_steps.VDiskSteps):
         try:
             now = self.writes()
         except remote_vdisks.Away:
-            return
+            if other_host.is_removed(other):
+                # what was written there is lost
+                return
+            raise
         boot, source, target = copied.split(' ')
         if (
             boot != saved_settings.boot_id()

@@ -226,6 +226,10 @@ class World(worlds.World):
         if self.blocked:
             raise remote_vdisks.Away('away')
 
+    def source_writes(self):
+        self.check_there()
+        return f'1/sda/{self.writes[A]}'
+
     def log_out(self):
         if self.in_use(A):
             raise worlds.Lost('QEMU has the device open')
@@ -247,6 +251,8 @@ class World(worlds.World):
             self.blocked = False
 
     patience = 5
+    # an operator has removed the service of the other host
+    removed = False
     copied = ''
 
     # Cinder

@@ -29,6 +29,7 @@ from oslo_config import fixture as config_fixture
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.moves import vdisk_steps
 from cinder_vdisk_mapper.server_moves import at_rest
+from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote as sessions
 from cinder_vdisk_mapper.server_moves import settle_move
@@ -88,11 +89,8 @@ class SettlingTestCase(unittest.TestCase):
             (links, 'remote_device', lambda *_: A if world.session else None),
             (remote_vdisks, 'path', lambda *_: A),
             (remote_vdisks, 'in_use', world.in_use),
-            (
-                remote_vdisks,
-                'writes',
-                lambda device: f'1/sda/{world.writes[A]}',
-            ),
+            (remote_vdisks, 'writes', lambda _: world.source_writes()),
+            (other_host, 'is_removed', lambda _: world.removed),
             (remote_vdisks, 'size_bytes', lambda device: settle_world.GIB),
         ):
             patch = mock.patch.object(target, name, value)
@@ -184,6 +182,11 @@ class WalkTestCase(SettlingTestCase):
                 world.data[A] = world.written
                 world.writes[A] += 1
                 if not is_target_written:
+                    world.go_away()
+                    # nobody can look now
+                    with self.assertRaises(remote_vdisks.Away):
+                        world.command('settle')
+                    self.assertEqual(A, world.saved)
                     self.finish(world)
                     continue
                 world.written += 1
@@ -193,6 +196,17 @@ class WalkTestCase(SettlingTestCase):
                 with self.assertLogs(settle_move.LOG.logger, 'ERROR'):
                     self.finish(world)
         self.assertGreater(kills, 1)
+
+    def test_killed_and_the_other_host_is_removed(self):
+        for world in self.killed(False):
+            if (world.link, world.saved) == (B, A):
+                world.go_away()
+                world.removed = True
+                world.command('settle')
+                self.assertEqual(B, world.saved)
+                break
+        else:
+            self.fail('it was never killed there')
 
     def test_killed_and_the_server_goes_home(self):
         decided = set()
