@@ -14,6 +14,8 @@
 
 import collections.abc
 import contextlib
+import os
+import stat
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -23,13 +25,19 @@ from nova_diskplacer import exception
 
 @contextlib.contextmanager
 def read_errors(
-    files: collections.abc.Iterable[str],
+    files: collections.abc.Collection[str],
 ) -> collections.abc.Iterator[None]:
     """Raise what is wrong with configuration files as DiskPlacerError.
 
-    :param files: the files that are read, for the message.
+    :param files: the files that are read.
     :raises DiskPlacerError: a file cannot be read, or an option is invalid.
     """
+    for path in files:
+        if _is_device(path):
+            # it may never end
+            raise exception.DiskPlacerError(
+                f'configuration file {path}: a device, where a file is needed'
+            )
     try:
         yield
     except (cfg.Error, logging.LogConfigError, OSError) as error:
@@ -39,6 +47,18 @@ def read_errors(
         raise exception.DiskPlacerError(
             f'configuration file {names}: not UTF-8: {error}'
         ) from error
+
+
+def _is_device(path: str) -> bool:
+    """Return whether a path is a device, other than that without content."""
+    try:
+        found, empty = os.stat(path), os.stat(os.devnull)
+    except OSError:
+        return False
+    kind = stat.S_IFMT(found.st_mode)
+    return kind in (stat.S_IFCHR, stat.S_IFBLK) and (
+        found.st_rdev != empty.st_rdev
+    )
 
 
 def _is_undecodable(path: str) -> bool:

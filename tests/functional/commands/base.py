@@ -18,6 +18,7 @@ import io
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import sys
@@ -28,6 +29,8 @@ from importlib import metadata
 
 # Seconds that a command may take on a busy machine.
 PATIENCE = 60
+# Bytes: a command that reads an endless file must not take all memory.
+MEMORY = 8 << 30
 
 # Exit status of oslo.upgradecheck for an error of the command itself.
 UNCHECKED = 255
@@ -75,6 +78,7 @@ class CommandTestCase(unittest.TestCase):
             status = 70
             try:
                 signal.alarm(PATIENCE)
+                resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
                 self._redirect(stdout, said, encoding)
                 os.chdir(self.top)
                 sys.argv = [argv or 'command', *words]
