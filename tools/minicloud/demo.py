@@ -77,12 +77,17 @@ class Demo:
         self.servers: list[Server] = []
         self.checks: list[dict[str, typing.Any]] = []
         self.tenant: tenant.Tenant
-        self.moving: moving.MovingServer
+        self.moving = ''
 
     def run(self) -> None:
         cloud = self.cloud
         # its guest boots meanwhile
-        self.moving = moving.MovingServer(cloud, SOURCE.name)
+        self.moving = cloud.api.create_server(
+            moving.NAME,
+            moving.create_flavor(cloud),
+            moving.create_image(cloud),
+            host=SOURCE.name,
+        )
         with cloud.step('one server of each mapping on the libvirt host'):
             for mapping in MAPPINGS:
                 self._boot(
@@ -109,7 +114,12 @@ class Demo:
                 self._check_vendor_data(server)
             self._check_map()
         with cloud.step('a server migrates live, with its vdisks'):
-            moving.migrate(self.moving, cloud.libvirt_host, self._check)
+            moving.show_migration(
+                cloud,
+                self.moving,
+                (SOURCE.name, cloud.libvirt_host),
+                self._check,
+            )
 
     def delete(self) -> None:
         """Delete the servers and check that nothing is left of them."""
@@ -120,7 +130,7 @@ class Demo:
                     if server.name != HEAT:
                         path = f'/servers/{server.uuid}'
                         self.cloud.api.delete('compute', path)
-                self.cloud.api.delete_server(self.moving.uuid)
+                self.cloud.api.delete_server(self.moving)
             stack.result()
             for server in self.servers:
                 self.cloud.api.wait_server_gone(server.uuid)
@@ -139,7 +149,7 @@ class Demo:
             claims = [
                 checks.claims(self.cloud, uuid)
                 for uuid in (
-                    self.moving.uuid,
+                    self.moving,
                     *(server.uuid for server in self.servers),
                 )
             ]

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A server that moves live to another host, and its vdisks after it.
+"""A server that moves to another host, and its vdisks after it.
 
 Its guest writes to the vdisks and verifies what it has written all the time.
 """
@@ -18,6 +18,7 @@ Its guest writes to the vdisks and verifies what it has written all the time.
 import collections.abc
 import json
 import re
+import typing
 
 from tools.minicloud import checks
 from tools.minicloud import guest
@@ -27,104 +28,113 @@ from tools.minicloud.cloud import Cloud
 VDISKS = 2
 VDISK_GB = 1
 NAME = 'moving'
-# Seconds that an emulated guest may take for anything.
-TIMEOUT = 1200
+# Seconds: processors are emulated, and shared with all else that goes on.
+TIMEOUT = 900
 
 #: Told of what was checked, and whether it holds.
 Check = collections.abc.Callable[[str, bool], None]
 
 
-class MovingServer:
-    """A server whose guest verifies its vdisks; ``uuid`` is its id.
+class WrongError(Exception):
+    """A guest has read something else than it has written."""
 
-    :param host: it boots there.
+
+def create_image(cloud: Cloud) -> str:
+    """Upload the image of the guest and return its id."""
+    kernel, initramfs = guest.build_moving()
+    return cloud.create_guest_image(
+        NAME, kernel, initramfs, **guest.DRIVE_PROPERTIES
+    )
+
+
+def create_flavor(cloud: Cloud) -> str:
+    """Make the flavor of servers that move and return its id."""
+    return cloud.api.create_flavor(
+        NAME,
+        ram=guest.MOVING_RAM,
+        vdisks=VDISKS,
+        vdisk_gb=VDISK_GB,
+        mapping='round_robin',
+        media='ssd',
+    )
+
+
+class Server:
+    """A server with vdisks: what it says, and where it and its data are.
+
+    :param uuid: its id; its vdisks are attached.
     """
 
-    def __init__(self, cloud: Cloud, host: str) -> None:
+    def __init__(self, cloud: Cloud, uuid: str) -> None:
         self.cloud = cloud
-        kernel, initramfs = guest.build_moving()
-        image = cloud.create_guest_image(
-            NAME, kernel, initramfs, **guest.DRIVE_PROPERTIES
-        )
-        flavor = cloud.api.create_flavor(
-            NAME,
-            ram=guest.MOVING_RAM,
-            vdisks=VDISKS,
-            vdisk_gb=VDISK_GB,
-            mapping='round_robin',
-            media='ssd',
-        )
-        self.uuid = cloud.api.create_server(NAME, flavor, image, host=host)
+        self.uuid = uuid
+        self.volumes = cloud.api.attachments(uuid)
 
-    def wait_started(self) -> None:
-        """Wait until the guest verifies its vdisks."""
-        self.cloud.api.wait_server(self.uuid)
-        self.volumes = self.cloud.api.attachments(self.uuid)
-        self.wait_verified()
+    def numbers(self, word: str) -> list[int]:
+        """Return the numbers that the guest has told of something.
+
+        :raises WrongError: the guest has read what it has not written.
+        """
+        console = self.cloud.api.console(self.uuid)
+        if 'guest: WRONG' in console:
+            raise WrongError(console[-2000:])
+        return [
+            int(one) for one in re.findall(f'guest: {word} ([0-9]+)', console)
+        ]
+
+    def told(self) -> int:
+        """Return the last round that the guest has told of, or 0."""
+        return max(self.numbers('checked'), default=0)
 
     def wait_verified(self) -> None:
         """Wait until the guest has verified what it writes from now on."""
-        before = self._rounds()
+        before = self.told()
         # the round that it is at may have begun before
+        process.wait('verified', lambda: self.told() > before + 1, TIMEOUT, 1)
+
+    def wait_restarted(self, told: int) -> None:
+        """Wait until the guest has started from what it told of, or later."""
         process.wait(
-            'verified', lambda: self._rounds() > before + 1, TIMEOUT, 1
+            'restarted',
+            lambda: max(self.numbers('was at'), default=-1) >= told,
+            TIMEOUT,
+            1,
         )
 
-    def _rounds(self) -> int:
-        """Return how many times the guest has written and verified."""
-        console = self.cloud.api.console(self.uuid)
-        found = re.findall('guest: checked ([0-9]+)', console)
-        return int(found[-1]) if found else 0
+    def _shown(self) -> dict[str, typing.Any]:
+        """Return what Nova shows of it."""
+        return dict(self.cloud.api.server(self.uuid))
 
-    @property
-    def wrong(self) -> list[str]:
-        """What the guest says of blocks that are not as it wrote them."""
-        console = self.cloud.api.console(self.uuid)
-        return re.findall('guest: WRONG.*', console)
-
-    @property
     def host(self) -> str:
-        """The host that the server is on."""
-        server = self.cloud.api.server(self.uuid)
-        return str(server['OS-EXT-SRV-ATTR:host'])
+        return str(self._shown()['OS-EXT-SRV-ATTR:host'])
 
-    def migrate(self, host: str) -> None:
-        """Have Nova migrate the server live, and wait until it is there."""
+    def is_idle(self) -> bool:
+        return self._shown()['OS-EXT-STS:task_state'] is None
+
+    def migrate_live(self, host: str | None = None) -> None:
+        """Ask for a live migration.
+
+        :param host: where to; None: the scheduler chooses.
+        """
         self.cloud.api.action(
             self.uuid,
             **{'os-migrateLive': {'host': host, 'block_migration': 'auto'}},
         )
+
+    def wait_migrated(self, host: str) -> None:
+        """Wait until the server runs on a host.
+
+        :raises ApiError: it went to ERROR instead; says why.
+        """
         process.wait(
             f'server on {host}',
-            lambda: self.host == host and self._is_active(),
+            lambda: self.host() == host and self.is_idle(),
             TIMEOUT,
             1,
         )
+        self.cloud.api.wait_server(self.uuid)
 
-    def _is_active(self) -> bool:
-        server = self.cloud.api.server(self.uuid)
-        return (server['status'], server['OS-EXT-STS:task_state']) == (
-            'ACTIVE',
-            None,
-        )
-
-    def wait_settled(self) -> None:
-        """Wait until the vdisks are on the server's host, and there alone."""
-        host = self.host
-        process.wait(
-            f'vdisks on {host}',
-            lambda: self._volume_hosts() == {host},
-            TIMEOUT,
-            1,
-        )
-        process.wait(
-            'former vdisks deleted',
-            lambda: self._file_hosts() == {host},
-            TIMEOUT,
-            1,
-        )
-
-    def _volume_hosts(self) -> set[str]:
+    def where(self) -> set[str]:
         """Return the hosts that Cinder has the volumes on."""
         volumes = map(self.cloud.api.volume, self.volumes)
         return {
@@ -132,13 +142,7 @@ class MovingServer:
             for volume in volumes
         }
 
-    def _file_hosts(self) -> set[str]:
-        """Return the hosts that have files of the volumes."""
-        return {
-            host.name for host in self.cloud.hosts if self.disks(host.name)
-        }
-
-    def disks(self, host: str) -> checks.Disks:
+    def files(self, host: str) -> checks.Disks:
         """Return {volume id: disk} of the server's vdisks on a host."""
         return {
             volume: disk
@@ -147,23 +151,41 @@ class MovingServer:
         }
 
 
-def migrate(server: MovingServer, host: str, check: Check) -> None:
-    """Migrate a server live; show and check where its vdisks are."""
-    server.wait_started()
-    _check_disks(server, check)
-    server.migrate(host)
-    server.cloud.say(f'   on {host}; its vdisks follow')
-    server.wait_settled()
-    _check_disks(server, check)
+def show_migration(
+    cloud: Cloud, uuid: str, hosts: tuple[str, str], check: Check
+) -> None:
+    """Migrate a server live; show and check where its vdisks are.
+
+    :param uuid: a server that boots on the first of the hosts and moves to the
+        second one.
+    """
+    cloud.api.wait_server(uuid)
+    server = Server(cloud, uuid)
+    source, destination = hosts
     server.wait_verified()
-    wrong = server.wrong
-    for line in wrong:
-        server.cloud.say(line)
+    _check_vdisks(server, source, check)
+    server.migrate_live(destination)
+    server.wait_migrated(destination)
+    cloud.say(f'   on {destination}; its vdisks follow')
+    process.wait(
+        f'vdisks on {destination} alone',
+        lambda: server.where() == {destination} and not server.files(source),
+        TIMEOUT,
+        1,
+    )
+    _check_vdisks(server, destination, check)
+    try:
+        server.wait_verified()
+    except WrongError as error:
+        cloud.say(str(error))
+        wrong = True
+    else:
+        wrong = False
     check(f'{NAME}: the guest found every block as it wrote it', not wrong)
 
 
-def _check_disks(server: MovingServer, check: Check) -> None:
-    cloud, host = server.cloud, server.host
+def _check_vdisks(server: Server, host: str, check: Check) -> None:
+    cloud = server.cloud
     vdisk_list = ('openstack', 'vdisk', 'list', f'--server={server.uuid}')
 
     def reported() -> bool:
@@ -177,7 +199,7 @@ def _check_disks(server: MovingServer, check: Check) -> None:
 
     process.wait(f'vdisks reported by {host}', reported, interval=1)
     cloud.say(cloud.run(*vdisk_list))
-    disks = server.disks(host)
+    disks = server.files(host)
     check(
         f'{NAME}: its vdisks are files on distinct disks of {host}',
         set(disks) == set(server.volumes)

@@ -25,9 +25,10 @@ import time
 import types
 import typing
 
+from tools.minicloud import moving
 from tools.minicloud.cloud import Cloud
 from tools.storm import killing
-from tools.storm import moving
+from tools.storm import moved_server
 from tools.storm import options
 from tools.storm import report
 from tools.storm import storm
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     path = tempfile.mkdtemp(prefix='diskplacer-storm-', dir='/var/tmp')
     print(f'seed {args.seed}, cloud in {path}', flush=True)
     cloud = Cloud(
-        pathlib.Path(path), moving.HOSTS if args.moves else storm.HOSTS
+        pathlib.Path(path), moved_server.HOSTS if args.moves else storm.HOSTS
     )
     try:
         with cloud:

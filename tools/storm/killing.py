@@ -21,11 +21,12 @@ import signal
 import time
 
 from tools.minicloud import hypervisor
+from tools.minicloud import moving
 from tools.minicloud import process
 from tools.minicloud.api import ApiError
 from tools.minicloud.cloud import Cloud
 from tools.storm import kills
-from tools.storm import moving
+from tools.storm import moved_server
 from tools.storm.kills import Kill
 
 # Seconds that what was killed stays away.
@@ -52,7 +53,7 @@ class Killing:
         cloud: Cloud,
         image: str,
         flavor: str,
-        server: moving.Server | None = None,
+        server: moved_server.Server | None = None,
     ) -> None:
         self._cloud = cloud
         self._api = cloud.api
@@ -66,8 +67,8 @@ class Killing:
         self._limit_copies([])
 
     def _limit_copies(self, options: list[str]) -> None:
-        for host in moving.REAL:
-            name = f'{moving.SETTLER}@{host}'
+        for host in moved_server.REAL:
+            name = f'{moved_server.SETTLER}@{host}'
             argv = self._cloud.services[name].argv
             if '--rate' in argv:
                 del argv[argv.index('--rate') :]
@@ -110,22 +111,22 @@ class Killing:
             kill, side, round(seconds, 1), tuple(means), tuple(violations)
         )
 
-    def _boot(self) -> moving.Server:
+    def _boot(self) -> moved_server.Server:
         uuid = self._api.create_server(
-            'moving', self._flavor, self._image, host=moving.REAL[0]
+            'moving', self._flavor, self._image, host=moved_server.REAL[0]
         )
         self._api.wait_server(uuid)
-        self._server = moving.Server(self._cloud, uuid)
+        self._server = moved_server.Server(self._cloud, uuid)
         self._server.wait_verified()
         return self._server
 
-    def _sides(self, server: moving.Server) -> dict[str, str]:
+    def _sides(self, server: moved_server.Server) -> dict[str, str]:
         source = server.host()
-        (destination,) = set(moving.REAL) - {source}
+        (destination,) = set(moved_server.REAL) - {source}
         return {kills.SOURCE: source, kills.DESTINATION: destination}
 
     def _begin(
-        self, server: moving.Server, kill: Kill, hosts: dict[str, str]
+        self, server: moved_server.Server, kill: Kill, hosts: dict[str, str]
     ) -> None:
         """Begin a move, and wait for a phase of it."""
         slow = kill.phase == kills.MIGRATE
@@ -140,7 +141,7 @@ class Killing:
         process.wait(kill.phase, is_there, _PATIENCE, 0.05)
 
     def _copies_memory(
-        self, server: moving.Server, hosts: dict[str, str]
+        self, server: moved_server.Server, hosts: dict[str, str]
     ) -> bool:
         done = hypervisor.virsh(
             self._cloud.state, hosts[kills.SOURCE], 'domjobinfo', server.uuid
@@ -148,7 +149,7 @@ class Killing:
         return 'Memory processed' in done
 
     def _copies_data(
-        self, server: moving.Server, hosts: dict[str, str]
+        self, server: moved_server.Server, hosts: dict[str, str]
     ) -> bool:
         return 'left' in server.phases() and '<mirror' in hypervisor.virsh(
             self._cloud.state,
@@ -158,7 +159,7 @@ class Killing:
         )
 
     def _kill(
-        self, server: moving.Server, kill: Kill, hosts: dict[str, str]
+        self, server: moved_server.Server, kill: Kill, hosts: dict[str, str]
     ) -> None:
         """Kill, and start what was killed again."""
         host = hosts[kill.side]
@@ -176,7 +177,7 @@ class Killing:
         for name in names:
             self._cloud.start_service(name)
 
-    def _qemu(self, server: moving.Server, host: str) -> int:
+    def _qemu(self, server: moved_server.Server, host: str) -> int:
         """Return the process of the guest on a host.
 
         :raises ProcessError: there is none.
@@ -190,7 +191,7 @@ class Killing:
                     return pid
         raise process.ProcessError(f'no guest of {server.uuid} on {host}')
 
-    def _runs(self, server: moving.Server, host: str) -> bool:
+    def _runs(self, server: moved_server.Server, host: str) -> bool:
         with contextlib.suppress(process.ProcessError):
             state = hypervisor.virsh(
                 self._cloud.state, host, 'domstate', server.uuid
@@ -198,7 +199,9 @@ class Killing:
             return state.strip() == 'running'
         return False
 
-    def _bring_back(self, server: moving.Server, means: list[str]) -> str:
+    def _bring_back(
+        self, server: moved_server.Server, means: list[str]
+    ) -> str:
         """Do what an operator does until the server runs; returns its host.
 
         :raises ProcessError: it does not run then.
@@ -216,7 +219,7 @@ class Killing:
             f'server is {found["status"]} on {server.host()}'
         )
 
-    def _is_well(self, server: moving.Server) -> bool:
+    def _is_well(self, server: moved_server.Server) -> bool:
         return (
             self._api.server(server.uuid)['status'] == 'ACTIVE'
             and server.is_idle()
@@ -225,7 +228,7 @@ class Killing:
 
     def _help(
         self,
-        server: moving.Server,
+        server: moved_server.Server,
         status: str,
         runs: bool,
         means: list[str],
@@ -242,16 +245,18 @@ class Killing:
             means.append(f'server reboot --hard ({status})')
             self._api.action(server.uuid, reboot={'type': 'HARD'})
 
-    def _discard(self, server: moving.Server) -> collections.abc.Iterator[str]:
+    def _discard(
+        self, server: moved_server.Server
+    ) -> collections.abc.Iterator[str]:
         """Delete a server; yields what cannot be deleted, or stays."""
         try:
             self._api.delete_server(server.uuid)
             process.wait(
                 'nothing left',
-                lambda: not moving.connections(self._cloud),
+                lambda: not moved_server.connections(self._cloud),
                 _PATIENCE,
                 1,
             )
         except (process.ProcessError, ApiError) as error:
             yield f'after its deletion: {error}'
-            yield from moving.connections(self._cloud)
+            yield from moved_server.connections(self._cloud)

@@ -11,24 +11,21 @@
 #    under the License.
 
 
-"""A server that moves, whose guest writes to its vdisks and verifies them.
+"""A server that moves between two hosts, and what its moves leave.
 
 Nothing here asks the project's own code.
 """
 
 import json
-import re
 import typing
 
-from tools.minicloud import checks
-from tools.minicloud import guest
 from tools.minicloud import hypervisor
+from tools.minicloud import moving
 from tools.minicloud import process
 from tools.minicloud.cloud import Cloud
 from tools.minicloud.state import Host
 from tools.storm import reading
 
-VDISKS = 2
 REAL = 'compute1', 'compute2'
 FAKE = 'compute3', 'compute4'
 HOSTS = tuple(
@@ -42,138 +39,35 @@ HOSTS = tuple(
     for name in REAL + FAKE
 )
 SETTLER = 'diskplacer-settle'
-# seconds: processors are emulated, and shared with all else that goes on
-TIMEOUT = 900
 RECORD = 'vdisk_move_phase'
 _FAST = 8192
 
 
-class WrongError(Exception):
-    """A guest has read something else than it has written."""
-
-
-def create_image(cloud: Cloud) -> str:
-    """Upload the image of the guest and return its id."""
-    kernel, initramfs = guest.build_moving()
-    return cloud.create_guest_image(
-        'verifying', kernel, initramfs, **guest.DRIVE_PROPERTIES
-    )
-
-
-def create_flavor(cloud: Cloud) -> str:
-    """Make the flavor of servers that move and return its id."""
-    return cloud.api.create_flavor(
-        'moving',
-        ram=guest.MOVING_RAM,
-        vdisks=VDISKS,
-        vdisk_gb=1,
-        mapping='round_robin',
-        media='ssd',
-    )
-
-
-class Server:
-    """A server with vdisks: what it says, and where it and its data are."""
-
-    def __init__(self, cloud: Cloud, uuid: str) -> None:
-        self._cloud = cloud
-        self._api = cloud.api
-        self.uuid = uuid
-        self.volumes = self._api.attachments(uuid)
-
-    def numbers(self, word: str) -> list[int]:
-        """Return the numbers that the guest has told of something.
-
-        :raises WrongError: the guest has read what it has not written.
-        """
-        console = self._api.console(self.uuid)
-        if 'guest: WRONG' in console:
-            raise WrongError(console[-2000:])
-        return [
-            int(one) for one in re.findall(f'guest: {word} ([0-9]+)', console)
-        ]
-
-    def told(self) -> int:
-        """Return the last round that the guest has told of, or 0."""
-        return max(self.numbers('checked'), default=0)
-
-    def wait_verified(self) -> None:
-        """Wait until the guest has verified what it writes from now on."""
-        before = self.told()
-        process.wait('verified', lambda: self.told() > before + 1, TIMEOUT, 1)
-
-    def wait_restarted(self, told: int) -> None:
-        """Wait until the guest has started from what it told of, or later."""
-        process.wait(
-            'restarted',
-            lambda: max(self.numbers('was at'), default=-1) >= told,
-            TIMEOUT,
-            1,
-        )
-
-    def host(self) -> str:
-        return str(self._api.server(self.uuid)['OS-EXT-SRV-ATTR:host'])
-
-    def is_idle(self) -> bool:
-        return self._api.server(self.uuid)['OS-EXT-STS:task_state'] is None
-
-    def migrate_live(self) -> None:
-        """Ask for a live migration to a host that the scheduler chooses."""
-        self._api.action(
-            self.uuid,
-            **{'os-migrateLive': {'host': None, 'block_migration': 'auto'}},
-        )
+class Server(moving.Server):
+    """A server that moves, with the records of its moves."""
 
     def limit_migration(self, mib_per_s: int = _FAST) -> None:
         """Set how fast the guest's memory is copied from where it runs."""
         hypervisor.virsh(
-            self._cloud.state,
+            self.cloud.state,
             self.host(),
             'migrate-setspeed',
             self.uuid,
             str(mib_per_s),
         )
 
-    def wait_migrated(self, host: str) -> None:
-        """Wait until the server runs on a host.
-
-        :raises ApiError: it went to ERROR instead; says why.
-        """
-        process.wait(
-            f'server on {host}',
-            lambda: self.host() == host and self.is_idle(),
-            TIMEOUT,
-            1,
-        )
-        self._api.wait_server(self.uuid)
-
     def abort_migration(self) -> None:
         """Abort the live migration, which has begun to copy memory."""
         path = f'/servers/{self.uuid}/migrations'
 
         def is_aborted() -> bool:
-            for one in self._api.get('compute', path)['migrations']:
+            for one in self.cloud.api.get('compute', path)['migrations']:
                 if one['status'] == 'running':
-                    self._api.delete('compute', f'{path}/{one["id"]}')
+                    self.cloud.api.delete('compute', f'{path}/{one["id"]}')
                     return True
             return False
 
-        process.wait('migration to abort', is_aborted, TIMEOUT)
-
-    def where(self) -> set[str]:
-        """Return the hosts that Cinder has the volumes on."""
-        return {
-            self._api.volume(one)['os-vol-host-attr:host'].partition('@')[0]
-            for one in self.volumes
-        }
-
-    def files(self, host: str) -> checks.Disks:
-        """Return {volume: disk} of the server's vdisks on a host's disks."""
-        return {
-            volume: disk
-            for volume, disk in checks.by_files(self._cloud, host).items()
-            if volume in self.volumes
-        }
+        process.wait('migration to abort', is_aborted, moving.TIMEOUT)
 
     def phases(self) -> set[str]:
         """Return the phases of the moves of its volumes, of those that move.
@@ -182,14 +76,14 @@ class Server:
         """
         volumes = ', '.join(f"'{one}'" for one in self.volumes)
         rows = reading.query(
-            self._cloud.state,
+            self.cloud.state,
             'cinder',
             'SELECT value FROM volume_admin_metadata WHERE deleted = 0'
             f" AND `key` = '{RECORD}' AND volume_id IN ({volumes})",
         )
         return {row['value'] for row in rows}
 
-    def wait_settled(self, host: str, timeout: float = TIMEOUT) -> None:
+    def wait_settled(self, host: str, timeout: float = moving.TIMEOUT) -> None:
         """Wait until all of a server is on a host, and nothing elsewhere.
 
         :raises ProcessError: not within ``timeout`` seconds.
@@ -198,7 +92,7 @@ class Server:
         found: list[str] = []
 
         def is_clean() -> bool:
-            found[:] = self.remains(host) + connections(self._cloud)
+            found[:] = self.remains(host) + connections(self.cloud)
             return not found
 
         try:
@@ -212,7 +106,7 @@ class Server:
         It has all its vdisks there, with a claim each, and nothing else of it
         is anywhere: record, file, link, claim or guest.
         """
-        facts = reading.read(self._cloud)
+        facts = reading.read(self.cloud)
         names = {f'volume-{one}': one for one in self.volumes}
         found = [f'phase {phase}' for phase in sorted(self.phases())]
         expected = dict.fromkeys(self.files(host).values(), 1)
@@ -236,9 +130,9 @@ class Server:
 
     def _elsewhere(self, host: str) -> list[str]:
         """Return links, devices and guests on hosts where it is not."""
-        state = self._cloud.state
+        state = self.cloud.state
         found = []
-        for other in self._cloud.hosts:
+        for other in self.cloud.hosts:
             if other.name == host:
                 continue
             root = state.disk_root(other.name)
