@@ -52,8 +52,47 @@ _UNSHELVED = 'spawning'
 _ARRIVING = ('resize_finish', _UNSHELVED, 'rebuild_block_device_mapping')
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VolumeFacts:
+    """The facts that keep a volume on the host that has its data."""
+
+    is_encrypted: bool
+    has_group: bool
+    has_snapshots: bool
+    is_migrated: bool
+
+    def why_it_stays(self) -> str:
+        """Return why the volume stays on its host, '' if it may leave."""
+        if self.is_encrypted:
+            return 'it is encrypted'
+        if self.has_snapshots:
+            return 'it has snapshots'
+        if self.has_group:
+            return 'it is in a group'
+        if self.is_migrated:
+            return 'it is being migrated'
+        return ''
+
+
+@errors.cinder_errors()
+def read_volume_facts(volume: Volume) -> VolumeFacts:
+    """Read what keeps a volume on the host that has its data.
+
+    :raises DiskPlacerError: the database does not answer.
+    """
+    snapshots = objects.SnapshotList.get_all_for_volume(
+        cinder_context.get_admin_context(), volume.id
+    )
+    return VolumeFacts(
+        is_encrypted=bool(volume.encryption_key_id),
+        has_group=bool(volume.group_id),
+        has_snapshots=bool(snapshots),
+        is_migrated=is_migrating(volume.migration_status),
+    )
+
+
 @dataclasses.dataclass(frozen=True)
-class Facts:
+class Facts(VolumeFacts):
     """The facts that decide if a vdisk can follow its server.
 
     :param here: names of this host.
@@ -72,10 +111,6 @@ class Facts:
     is_block: bool
     target_helper: str
     is_striped: bool
-    is_encrypted: bool
-    has_group: bool
-    has_snapshots: bool
-    is_migrated: bool
 
 
 def read(
@@ -104,10 +139,6 @@ def read(
         placement_client.GB in resources and provider not in disks
         for provider, resources in claims.items()
     )
-    with errors.cinder_errors():
-        snapshots = objects.SnapshotList.get_all_for_volume(
-            cinder_context.get_admin_context(), volume.id
-        )
     vdisks = [
         vdisk
         for disk in location.disks
@@ -124,10 +155,7 @@ def read(
         is_block=_is_block(backend, request.name, bool(attached & here)),
         target_helper=target_helper,
         is_striped=location.is_striped or any(one.stripe for one in vdisks),
-        is_encrypted=bool(volume.encryption_key_id),
-        has_group=bool(volume.group_id),
-        has_snapshots=bool(snapshots),
-        is_migrated=is_migrating(volume.migration_status),
+        **dataclasses.asdict(read_volume_facts(volume)),
     )
 
 
@@ -170,14 +198,8 @@ def refusal(facts: Facts) -> str:
         return 'it is none of the vdisks of the flavor of its server'
     if facts.is_striped:
         return 'it is striped over several disks'
-    if facts.is_encrypted:
-        return 'it is encrypted'
-    if facts.has_snapshots:
-        return 'it has snapshots'
-    if facts.has_group:
-        return 'it is in a group'
-    if facts.is_migrated:
-        return 'it is being migrated'
+    if reason := facts.why_it_stays():
+        return reason
     if facts.attached - facts.here - {facts.connector.get('host')}:
         return 'it is attached on a third host'
     if not facts.is_block:

@@ -40,7 +40,7 @@ from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import attachments
-from cinder_vdisk_mapper.cinder_api.types import is_migrating
+from cinder_vdisk_mapper.server_moves import checks
 from cinder_vdisk_mapper.server_moves import store
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
@@ -80,7 +80,7 @@ class Entry:
 
 
 @dataclasses.dataclass(frozen=True)
-class Facts:
+class Facts(checks.VolumeFacts):
     """The facts that decide if the data of a volume is given up.
 
     :param has_server: whether a server has it attached.
@@ -91,12 +91,8 @@ class Facts:
     status: str
     has_server: bool
     of_flavor: bool
-    moves: bool = False
-    is_encrypted: bool = False
-    has_group: bool = False
-    has_snapshots: bool = False
-    is_migrated: bool = False
-    in_other_zone: bool = False
+    moves: bool
+    in_other_zone: bool
 
 
 def why_server_stays(
@@ -149,14 +145,8 @@ def why_volume_stays(facts: Facts) -> str:
         return f'it is {facts.status}'
     elif not facts.of_flavor:
         return 'it is none of the vdisks of the flavor of its server'
-    if facts.is_encrypted:
-        return 'it is encrypted'
-    if facts.has_snapshots:
-        return 'it has snapshots'
-    if facts.has_group:
-        return 'it is in a group'
-    if facts.is_migrated:
-        return 'it is being migrated'
+    if reason := facts.why_it_stays():
+        return reason
     if facts.in_other_zone:
         return 'this host is in another availability zone'
     return ''
@@ -246,7 +236,7 @@ def _decide(
             by_server[servers.pop()].append(volume)
         else:
             reason = why_volume_stays(
-                _facts(context, volume, None, services[volume.id])
+                _facts(volume, None, services[volume.id])
             )
             yield Entry(volume.id, '', reason), volume
     for uuid, of_server in sorted(by_server.items()):
@@ -284,9 +274,7 @@ def _why_stay(
     )
     reasons = {
         volume.id: of_server
-        or why_volume_stays(
-            _facts(context, volume, server, services[volume.id])
-        )
+        or why_volume_stays(_facts(volume, server, services[volume.id]))
         for volume in own
     }
     staying = [id_ for id_, reason in reasons.items() if reason]
@@ -329,21 +317,14 @@ def _kept_by_others(
 
 
 @errors.cinder_errors()
-def _facts(
-    context: Any, volume: Any, server: nova_api.Server | None, service: Any
-) -> Facts:
+def _facts(volume: Any, server: nova_api.Server | None, service: Any) -> Facts:
     return Facts(
         status=volume.status,
         has_server=server is not None,
         of_flavor=bind_request.is_of_flavor(server, volume),
         moves=store.read(volume.id) is not None,
-        is_encrypted=bool(volume.encryption_key_id),
-        has_group=bool(volume.group_id),
-        has_snapshots=bool(
-            objects.SnapshotList.get_all_for_volume(context, volume.id)
-        ),
-        is_migrated=is_migrating(volume.migration_status),
         in_other_zone=volume.availability_zone != service.availability_zone,
+        **dataclasses.asdict(checks.read_volume_facts(volume)),
     )
 
 
