@@ -29,7 +29,7 @@ from nova_diskplacer.client.server_moves import reading
 from nova_diskplacer.client.server_moves.nova import Busy
 from nova_diskplacer.client.server_moves.nova import Nova
 
-#: what becomes of a server
+#: Results for a server.
 RETURNS = 'comes back'
 RETURNED = 'is back'
 UNDER_WAY = 'under way'
@@ -46,7 +46,7 @@ _EVACUABLE = (facts.ACTIVE, facts.STOPPED, facts.ERROR)
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What becomes of a server, and why it stays."""
+    """The result for a server, with the reason if it stays."""
 
     server: facts.Server
     result: str
@@ -155,7 +155,7 @@ class Returning:
         return list(outcomes.values())
 
     def _begin(self, server: facts.Server, running: dict[str, str]) -> Outcome:
-        """Have Nova evacuate a server."""
+        """Ask Nova to evacuate a server, and return the result so far."""
         try:
             # it may have come back meanwhile: its guests run then
             self._nova.check_is_lost()
