@@ -15,27 +15,18 @@ import errno
 import os
 from unittest import mock
 
-import fixtures
-import testtools
 from testtools import matchers
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import links
+from tests.unit.nova_diskplacer.disks import links_base
 
-DISK = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
-OTHER = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d12'
-NAME = 'volume-1'
+DISK = links_base.DISK
+OTHER = links_base.OTHER
+NAME = links_base.NAME
 
 
-class LinksTestCase(testtools.TestCase):
-    def setUp(self):
-        super().setUp()
-        self.root = self.useFixture(fixtures.TempDir()).path
-        os.mkdir(f'{self.root}/{DISK}')
-        # an LVM disk
-        os.symlink(f'/dev/diskplacer-{OTHER}', f'{self.root}/{OTHER}')
-        self.path = links.path(self.root, NAME)
-
+class LinksTestCase(links_base.LinksTestCase):
     def test_both_kinds_of_disks(self):
         for disk, path in (
             (DISK, f'{self.root}/{DISK}/vdisks/{NAME}'),

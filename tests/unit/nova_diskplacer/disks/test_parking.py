@@ -16,26 +16,16 @@ import subprocess
 import sys
 from unittest import mock
 
-import fixtures
-import testtools
-
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks import parking
+from tests.unit.nova_diskplacer.disks import links_base
 
-DISK = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
-OTHER = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d12'
-NAME = 'volume-1'
+DISK = links_base.DISK
+OTHER = links_base.OTHER
+NAME = links_base.NAME
 
 
-class ParkingTestCase(testtools.TestCase):
-    def setUp(self):
-        super().setUp()
-        self.root = self.useFixture(fixtures.TempDir()).path
-        os.mkdir(f'{self.root}/{DISK}')
-        # an LVM disk
-        os.symlink(f'/dev/diskplacer-{OTHER}', f'{self.root}/{OTHER}')
-        self.path = links.path(self.root, NAME)
-
+class ParkingTestCase(links_base.LinksTestCase):
     def hold(self, path, count=1):
         """Have processes open a file; they open another when told to."""
         code = (
