@@ -98,7 +98,7 @@ def create_legs(old: Location, name: str, new: Location) -> None:
                     source.size_bytes,
                     tags + source.stripe_tags,
                 )
-            elif naming.DELETED in target.tags or not target.moving:
+            elif naming.DELETED in target.tags or not target.vdisk.moving:
                 raise exception.DiskError(
                     f'disk {step.target} still has a vdisk {target.vdisk.name}'
                 )
@@ -266,7 +266,9 @@ def settle_legs(new: Location, name: str, old: Location) -> None:
 
 
 def _mark_left(group: report.Group, names: list[str]) -> None:
-    left = [leg for leg in map(group.find, names) if leg and not leg.moving]
+    left = [
+        leg for leg in map(group.find, names) if leg and not leg.vdisk.moving
+    ]
     if left:
         group_changes.change_tags(
             left,
@@ -296,11 +298,10 @@ def interrupted_move(uuid: str, name: str) -> tuple[Location, Location] | None:
 
     :returns: None if no legs come to the disk.
     """
-    group = groups.require(uuid)
     coming = [
         leg
-        for leg in map(group.require, moving_legs(uuid, name))
-        if naming.DELETED not in leg.tags
+        for leg in groups.require(uuid).legs_of(name)
+        if leg.vdisk.moving and naming.DELETED not in leg.tags
     ]
     if not coming:
         return None
@@ -323,8 +324,8 @@ def remove_legs(uuid: str, name: str, wiped: bool) -> None:
 
 def moving_legs(uuid: str, name: str) -> list[str]:
     """Return the names of the legs that come to a disk or have left it."""
-    group = groups.require(uuid)
-    return [leg for leg in group.legs_of(name) if group.require(leg).moving]
+    legs = groups.require(uuid).legs_of(name)
+    return [leg.vdisk.name for leg in legs if leg.vdisk.moving]
 
 
 def _step(old: Location, name: str, new: Location) -> _Step:

@@ -48,6 +48,12 @@ class Volume:
     ``origin`` is the name of the volume that a thick snapshot was made of, ''
     otherwise. ``size_bytes`` is the readable size, not the space that a
     snapshot takes.
+
+    ``vdisk`` is the vdisk, or the leg of one, that the tags make of it, and
+    ``whole_name`` the name of the vdisk that it is a leg of, or its own.
+    ``dirty_tags`` are the tags DIRTY_FROM, and ``dirty_from`` the first byte
+    that may hold old data, None without any. ``unusable_reason`` tells why no
+    server may use it, '' if one may.
     """
 
     group: str
@@ -57,6 +63,11 @@ class Volume:
     size_bytes: int
     origin: str
     thin: bool
+    vdisk: VDisk
+    whole_name: str
+    dirty_tags: tuple[str, ...]
+    dirty_from: int | None
+    unusable_reason: str
 
     @property
     def path(self) -> str:
@@ -64,55 +75,10 @@ class Volume:
         return f'{self.group}/{self.name}'
 
     @property
-    def dirty_from(self) -> int | None:
-        """The first byte that may hold old data, None without any."""
-        starts = [tag.partition('=')[2] for tag in self.dirty_tags]
-        return min((_number(start) or 0 for start in starts), default=None)
-
-    @property
-    def dirty_tags(self) -> list[str]:
-        """The tags DIRTY_FROM."""
-        return [tag for tag in self.tags if tag.startswith(naming.DIRTY_FROM)]
-
-    @property
-    def unusable_reason(self) -> str:
-        """The reason why no server may use the volume, '' without any."""
-        if naming.DELETED in self.tags:
-            return 'is being deleted'
-        if naming.INCOMPLETE in self.tags:
-            return (
-                'is being moved here'
-                if self.moving
-                else 'is a clone that is not complete'
-            )
-        if self.dirty_from is not None:
-            return 'is not zeroed yet'
-        return ''
-
-    @property
     def stripe_tags(self) -> list[str]:
         """The tags that make it a piece of a striped vdisk."""
         keys = (naming.STRIPE + '.', naming.CHUNK + '=', naming.MINIMUM + '=')
         return sorted(tag for tag in self.tags if tag.startswith(keys))
-
-    @property
-    def vdisk(self) -> VDisk:
-        """The vdisk that the volume is."""
-        return VDisk(
-            naming.vdisk_name(self.name),
-            naming.value(self.tags, naming.VOLUME),
-            naming.value(self.tags, naming.SERVER) or None,
-            self.size_bytes,
-            not self.unusable_reason,
-            naming.stripe_of(self.tags),
-            _number(naming.value(self.tags, naming.MINIMUM)) or 0,
-            self.moving,
-        )
-
-    @property
-    def moving(self) -> bool:
-        """True for a leg that comes to the disk or has left it."""
-        return bool(naming.value(self.tags, naming.MOVING))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +88,8 @@ class Group:
     ``size_bytes`` and ``free_bytes`` are those of the group or of its thin
     pool. ``free_bytes`` lacks the full size of each thin volume. ``seqno``
     counts the changes of the group's metadata. ``zeroed_tag`` is the tag
-    ZEROED, '' without it.
+    ZEROED, '' without it, and ``zeroed`` is true if the free space reads as
+    zeros: a change by another program increments ``seqno``, which voids it.
     """
 
     name: str
@@ -137,14 +104,7 @@ class Group:
     volumes: tuple[Volume, ...]
     seqno: int = dataclasses.field(compare=False)
     zeroed_tag: str = dataclasses.field(compare=False)
-
-    @property
-    def zeroed(self) -> bool:
-        """True if the free space reads as zeros.
-
-        A change by another program increments ``seqno``, which voids the tag.
-        """
-        return self.zeroed_tag == naming.zeroed_tag(self.seqno)
+    zeroed: bool = dataclasses.field(compare=False)
 
     @property
     def needs_zeroing(self) -> bool:
@@ -190,14 +150,11 @@ class Group:
         """
         by_name: dict[str, list[VDisk]] = collections.defaultdict(list)
         for volume in self.volumes:
-            vdisk = volume.vdisk
-            is_leg = vdisk.minimum or vdisk.moving
-            name = naming.whole_name(vdisk.name) if is_leg else vdisk.name
-            by_name[name].append(vdisk)
+            by_name[volume.whole_name].append(volume.vdisk)
         return tuple(_whole(name, by_name[name]) for name in sorted(by_name))
 
-    def legs_of(self, vdisk: str) -> list[str]:
-        """Return the names of a vdisk's legs, those that move at the end.
+    def legs_of(self, vdisk: str) -> list[Volume]:
+        """Return the volumes of a vdisk's legs, those that move at the end.
 
         A vdisk that is not elastic has one, of its own name.
 
@@ -205,16 +162,11 @@ class Group:
         """
         naming.volume_name(vdisk)
         legs = [
-            leg.vdisk
-            for leg in self.volumes
-            if leg.vdisk.name == vdisk
-            or (
-                (leg.vdisk.minimum or leg.moving)
-                and naming.whole_name(leg.vdisk.name) == vdisk
-            )
+            volume
+            for volume in self.volumes
+            if vdisk in (volume.vdisk.name, volume.whole_name)
         ]
-        legs.sort(key=lambda leg: (leg.moving, leg.name))
-        return [leg.name for leg in legs]
+        return sorted(legs, key=lambda leg: (leg.vdisk.moving, leg.vdisk.name))
 
     def find(self, vdisk: str) -> Volume | None:
         """Return the volume of a vdisk, None if there is none."""
@@ -339,8 +291,9 @@ def _group(report: dict[str, Any]) -> Group:
             volume.size_bytes for volume in vdisk_volumes if volume.thin
         )
         free = max(0, size - taken)
-    tags = _tags(fields['vg_tags'])
+    tags, seqno = _tags(fields['vg_tags']), int(fields['vg_seqno'])
     marks = frozenset(tag for tag in tags if tag.startswith(naming.ZEROED))
+    zeroed_tag = min(marks, default='')
     return Group(
         name=name,
         tags=tags - marks,
@@ -352,22 +305,53 @@ def _group(report: dict[str, Any]) -> Group:
         devices=tuple(pv['pv_name'] for pv in report.get('pv', ())),
         thin=bool(pools),
         volumes=tuple(sorted(vdisk_volumes, key=lambda volume: volume.name)),
-        seqno=int(fields['vg_seqno']),
-        zeroed_tag=min(marks, default=''),
+        seqno=seqno,
+        zeroed_tag=zeroed_tag,
+        zeroed=zeroed_tag == naming.zeroed_tag(seqno),
     )
 
 
 def _volume(group: str, fields: dict[str, str]) -> Volume:
     thin = bool(fields['pool_lv'])
     origin = '' if thin else fields['origin']
+    size_bytes = int(fields['origin_size' if origin else 'lv_size'])
+    tags = _tags(fields['lv_tags'])
+    moving = bool(naming.value(tags, naming.MOVING))
+    dirty = tuple(tag for tag in tags if tag.startswith(naming.DIRTY_FROM))
+    starts = [_number(tag.partition('=')[2]) or 0 for tag in dirty]
+    reason = ''
+    if naming.DELETED in tags:
+        reason = 'is being deleted'
+    elif naming.INCOMPLETE in tags and moving:
+        reason = 'is being moved here'
+    elif naming.INCOMPLETE in tags:
+        reason = 'is a clone that is not complete'
+    elif dirty:
+        reason = 'is not zeroed yet'
+    vdisk = VDisk(
+        naming.vdisk_name(fields['lv_name']),
+        naming.value(tags, naming.VOLUME),
+        naming.value(tags, naming.SERVER) or None,
+        size_bytes,
+        not reason,
+        naming.stripe_of(tags),
+        _number(naming.value(tags, naming.MINIMUM)) or 0,
+        moving,
+    )
+    is_leg = vdisk.minimum or moving
     return Volume(
         group=group,
         name=fields['lv_name'],
         uuid=fields['lv_uuid'],
-        tags=_tags(fields['lv_tags']),
-        size_bytes=int(fields['origin_size' if origin else 'lv_size']),
+        tags=tags,
+        size_bytes=size_bytes,
         origin=origin,
         thin=thin,
+        vdisk=vdisk,
+        whole_name=naming.whole_name(vdisk.name) if is_leg else vdisk.name,
+        dirty_tags=dirty,
+        dirty_from=min(starts, default=None),
+        unusable_reason=reason,
     )
 
 

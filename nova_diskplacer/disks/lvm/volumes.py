@@ -92,7 +92,7 @@ def create_piece(
 
 def legs(uuid: str, name: str) -> list[str]:
     """Return the names of the legs of a vdisk, as ``Group.legs_of``."""
-    return groups.require(uuid).legs_of(name)
+    return [leg.vdisk.name for leg in groups.require(uuid).legs_of(name)]
 
 
 def extend(uuid: str, name: str, size_bytes: int) -> None:
@@ -194,11 +194,15 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
     piece = groups.require(uuid).find(name)
     if piece is not None and piece.stripe_tags:
         whole = naming.whole_name(name)
-        if piece.moving:
+        if piece.vdisk.moving:
             stripes.remove_moving_devices(whole)
         else:
             stripes.remove_devices(whole)
-    if piece is not None and piece.moving and naming.DELETED in piece.tags:
+    if (
+        piece is not None
+        and piece.vdisk.moving
+        and naming.DELETED in piece.tags
+    ):
         group_changes.check_unused(piece)
         return group_changes.activate(piece), piece.size_bytes
     for snapshot in groups.require(uuid).snapshots_of(name):
