@@ -39,18 +39,14 @@ from nova_diskplacer.placement.client import Resources
 
 
 class Held(NamedTuple):
-    """The claim of a server on a disk, and the GiB of its vdisks there."""
+    """The claim of a server on a disk.
+
+    ``unfilled_gb`` are the GiB of it that no vdisk of the server fills, see
+    :func:`ledger.unfilled_gb`.
+    """
 
     claim: Resources
-    filled_gb: int
-
-    @property
-    def unfilled_gb(self) -> int:
-        """The GiB of the claim that no vdisk fills.
-
-        It is negative where the claim does not cover the vdisks.
-        """
-        return self.claim.get(GB, 0) - self.filled_gb
+    unfilled_gb: int
 
 
 def read_unfilled_gb(
@@ -67,7 +63,9 @@ def read_unfilled_gb(
 def _held(
     disk: discover.Disk, claims: dict[str, Resources], server: str
 ) -> Held:
-    return Held(claims.get(server, {}), ledger.filled_gb(disk.vdisks, server))
+    claim = claims.get(server, {})
+    gb = claim.get(GB, 0)
+    return Held(claim, ledger.unfilled_gb(disk.vdisks, server, gb))
 
 
 def claimed_gb(size_gb: int, unfilled_gb: int) -> int:
@@ -203,25 +201,30 @@ class VDiskMove:
         part_of: collections.abc.Callable[[Held, Held], Resources],
     ) -> None:
         """Move a part of the server's claim, which ``part_of`` returns."""
-        server = self.server
+        client, server = self.client, self.server
 
         def attempt() -> None:
-            old = _read(self.client, source, self.read_disk)
-            new = _read(self.client, target, self.read_disk)
-            allocations = self.client.allocations(server)
-            part = part_of(old.held(server), new.held(server))
+            old = inventory.read(
+                client, source, lambda: self.read_disk(source)
+            )
+            new = inventory.read(
+                client, target, lambda: self.read_disk(target)
+            )
+            allocations = client.allocations(server)
+            part = part_of(
+                _held(old.disk, old.claims, server),
+                _held(new.disk, new.claims, server),
+            )
             if not part:
                 # or the answer to an attempt was lost
                 return
             after = moved(allocations, source, target, part)
-            left = old.figures(server, after.resources.get(source))
+            left = _figures(old, old.disk, server, after.resources.get(source))
             # a claim that comes back to a disk that is drained fits
             usable = dataclasses.replace(new.disk, draining=False)
-            filled = dataclasses.replace(new, disk=usable).figures(
-                server, after.resources.get(target)
-            )
+            filled = _figures(new, usable, server, after.resources.get(target))
             inventory.check_fits(target, filled)
-            self.client.reshape(
+            client.reshape(
                 {
                     source: (old.generation, inventory.inventories(left)),
                     target: (new.generation, inventory.inventories(filled)),
@@ -237,40 +240,18 @@ class VDiskMove:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class _State:
-    """A disk, and its provider in Placement: generation and claims."""
-
-    generation: int
-    disk: discover.Disk
-    claims: dict[str, Resources]
-
-    def held(self, server: str) -> Held:
-        return _held(self.disk, self.claims, server)
-
-    def figures(
-        self, server: str, claim: Resources | None
-    ) -> inventory.DiskFigures:
-        """Return the figures with another claim of a server, or without."""
-        claims = {
-            uuid: other
-            for uuid, other in self.claims.items()
-            if uuid != server
-        }
-        if claim:
-            claims[server] = claim
-        return inventory.compute_figures(self.disk, claims)
-
-
-def _read(
-    client: PlacementClient,
-    uuid: str,
-    read_disk: collections.abc.Callable[[str], discover.Disk],
-) -> _State:
-    # the generation comes first: a change after it is a conflict
-    generation = client.inventories(uuid)[0]
-    disk = read_disk(uuid)
-    return _State(generation, disk, client.provider_allocations(uuid))
+def _figures(
+    state: inventory.DiskState,
+    disk: discover.Disk,
+    server: str,
+    claim: Resources | None,
+) -> inventory.DiskFigures:
+    """Return the figures of a disk with another claim of a server, or none."""
+    claims = dict(state.claims)
+    claims.pop(server, None)
+    if claim:
+        claims[server] = claim
+    return inventory.compute_figures(disk, claims)
 
 
 def moved(

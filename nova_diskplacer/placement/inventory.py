@@ -19,6 +19,7 @@ the same time and in any order.
 
 import collections.abc
 import dataclasses
+from typing import NamedTuple
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -75,11 +76,17 @@ def compute_figures(
     too.
     """
     total = max(disk.total_gb, 1)
-    reserved = ledger.reserved_gb(disk.vdisks, _claimed(GB, claims))
-    if not disk.total_gb:
-        reserved = total
-    figures = _figures(total, reserved, disk.mbps, claims)
-    return dataclasses.replace(figures, draining=disk.draining)
+    claimed = _claimed(GB, claims)
+    reserved = ledger.reserved_gb(disk.vdisks, claimed)
+    return DiskFigures(
+        total,
+        reserved if disk.total_gb else total,
+        sum(claimed.values()),
+        disk.mbps,
+        sum(_claimed(MBPS, claims).values()),
+        claimed,
+        disk.draining,
+    )
 
 
 def fully_reserved(
@@ -90,22 +97,12 @@ def fully_reserved(
     :param inventories: the present inventories of its provider.
     """
     total = inventories.get(GB, {}).get('total', 1)
-    total_mbps = inventories.get(MBPS, {}).get('total', 1)
-    return _figures(total, total, total_mbps, claims)
-
-
-def _figures(
-    total_gb: int,
-    reserved_gb: int,
-    total_mbps: int,
-    claims: collections.abc.Mapping[str, Resources],
-) -> DiskFigures:
     claimed = _claimed(GB, claims)
     return DiskFigures(
-        total_gb,
-        reserved_gb,
+        total,
+        total,
         sum(claimed.values()),
-        total_mbps,
+        inventories.get(MBPS, {}).get('total', 1),
         sum(_claimed(MBPS, claims).values()),
         claimed,
     )
@@ -121,6 +118,44 @@ def _claimed(
     }
 
 
+class DiskState(NamedTuple):
+    """A disk, and its provider in Placement."""
+
+    generation: int
+    inventories: Inventories
+    disk: discover.Disk
+    claims: dict[str, Resources]
+
+    def figures(self, claims: dict[str, Resources]) -> DiskFigures:
+        """Return the figures with claims, which may be other ones.
+
+        A disk that is missing or read-only is not offered.
+        """
+        if self.disk.health == discover.OK:
+            return compute_figures(self.disk, claims)
+        return fully_reserved(self.inventories, claims)
+
+
+def read(
+    client: PlacementClient,
+    uuid: str,
+    read_disk: collections.abc.Callable[[], discover.Disk],
+) -> DiskState:
+    """Return a disk and its provider.
+
+    The generation is read first: whatever another process changes afterwards
+    makes a change with that generation fail.
+
+    :param read_disk: returns the present state of the disk.
+    :raises PlacementError: Placement does not answer, or has no such provider.
+    """
+    generation, present = client.inventories(uuid)
+    disk = read_disk()
+    return DiskState(
+        generation, present, disk, client.provider_allocations(uuid)
+    )
+
+
 def sync_disk(
     client: PlacementClient,
     uuid: str,
@@ -132,26 +167,23 @@ def sync_disk(
     and the writing of the inventories. A disk that is missing or read-only is
     not offered: all of it is reserved.
 
-    :param read_disk: returns the present state of the disk. It is called
-        after the provider is read, so that figures that another process wrote
-        for a newer state of the disk are never overwritten.
+    :param read_disk: returns the present state of the disk; see :func:`read`.
+        Figures that another process wrote for a newer state of the disk are
+        never overwritten.
     :returns: the figures; Placement has their ``offered``.
     :raises Conflict: other processes kept changing the provider.
     :raises PlacementError: Placement does not answer, or has no such
         provider.
     """
     for _ in range(_ATTEMPTS):
-        generation, present = client.inventories(uuid)
-        disk = read_disk()
-        claims = client.provider_allocations(uuid)
-        if disk.health == discover.OK:
-            figures = compute_figures(disk, claims)
-        else:
-            figures = fully_reserved(present, claims)
+        state = read(client, uuid, read_disk)
+        figures = state.figures(state.claims)
         try:
-            if not is_current(present, figures):
-                client.set_inventories(uuid, generation, inventories(figures))
-            elif client.inventories(uuid)[0] != generation:
+            if not is_current(state.inventories, figures):
+                client.set_inventories(
+                    uuid, state.generation, inventories(figures)
+                )
+            elif client.inventories(uuid)[0] != state.generation:
                 continue
         except exception.Conflict:
             continue
@@ -185,27 +217,27 @@ def ensure_claim(
     """
 
     def attempt() -> None:
-        generation, _present = client.inventories(uuid)
-        disk = read_disk()
-        claims = client.provider_allocations(uuid)
+        state = read(client, uuid, read_disk)
         allocations = client.allocations(server)
         if not allocations.resources:
             raise exception.PlacementError(
                 f'server {server} has no allocations in Placement'
             )
-        before = claims.get(server, {})
+        before = state.claims.get(server, {})
         claimed = {
             name: max(before.get(name, 0), claim.get(name, 0))
             for name in before.keys() | claim.keys()
         }
-        if disk.draining:
+        if state.disk.draining:
             raise exception.DiskError(
                 f'disk {uuid} is being drained and takes no claims'
             )
-        figures = compute_figures(disk, {**claims, server: claimed})
+        figures = compute_figures(
+            state.disk, {**state.claims, server: claimed}
+        )
         check_fits(uuid, figures)
         client.reshape(
-            {uuid: (generation, inventories(figures))},
+            {uuid: (state.generation, inventories(figures))},
             server,
             dataclasses.replace(
                 allocations,
@@ -234,23 +266,16 @@ def release_claim(
     """
 
     def attempt() -> None:
-        generation, present = client.inventories(uuid)
-        disk = read_disk()
-        claims = client.provider_allocations(uuid)
+        state = read(client, uuid, read_disk)
         allocations = client.allocations(migration)
-        if uuid not in allocations.resources:
+        kept = dict(allocations.resources)
+        if kept.pop(uuid, None) is None:
             return
+        claims = dict(state.claims)
         claims.pop(migration, None)
-        figures = fully_reserved(present, claims)
-        if disk.health == discover.OK:
-            figures = compute_figures(disk, claims)
-        kept = {
-            provider: resources
-            for provider, resources in allocations.resources.items()
-            if provider != uuid
-        }
+        figures = state.figures(claims)
         client.reshape(
-            {uuid: (generation, inventories(figures))},
+            {uuid: (state.generation, inventories(figures))},
             migration,
             dataclasses.replace(allocations, resources=kept),
             'MIGRATION',

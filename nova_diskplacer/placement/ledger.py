@@ -62,18 +62,16 @@ def reserved_of(
     )
 
 
-def filled_gb(vdisks: collections.abc.Iterable[VDisk], server_id: str) -> int:
-    """Return the GiB of a server's vdisks among those of a disk."""
-    return sum(
-        vdisk.size_gb for vdisk in vdisks if vdisk.server_id == server_id
-    )
-
-
 def unfilled_gb(
     vdisks: collections.abc.Iterable[VDisk], server_id: str, claim: int
 ) -> int:
-    """Return the GiB of a server's claim that no vdisk of its disk fills."""
-    return claim - filled_gb(vdisks, server_id)
+    """Return the GiB of a server's claim that no vdisk of its disk fills.
+
+    It is negative where the claim does not cover the vdisks.
+    """
+    return claim - sum(
+        vdisk.size_gb for vdisk in vdisks if vdisk.server_id == server_id
+    )
 
 
 def claim_gb(bound_gb: int, new_gb: int, held_gb: int, free_gb: int) -> int:

@@ -25,7 +25,7 @@ AMOUNTS = st.integers(0, 20)
 
 
 def held(gb, filled_gb, mbps=0):
-    return claim_moves.Held({GB: gb, MBPS: mbps}, filled_gb)
+    return claim_moves.Held({GB: gb, MBPS: mbps}, gb - filled_gb)
 
 
 class PartTestCase(unittest.TestCase):
@@ -99,7 +99,7 @@ class PartTestCase(unittest.TestCase):
 
         for is_repeated in (False, True):
             source, beside_it = disks()
-            coming = beside_it._replace(filled_gb=others + size)
+            coming = held(claims[1], others + size)
             cautious = claim_moves.part_to_move(source, coming, size)
             part = claim_moves.part_to_move(source, coming, size, unfilled)
             moved = part.get(GB, 0)
