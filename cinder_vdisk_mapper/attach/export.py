@@ -27,6 +27,7 @@ from cinder_vdisk_mapper.cinder_api.types import Connector
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
+from nova_diskplacer.host import lio
 
 LOG = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ class Exporter:
 
     def __init__(self, configuration: Any, drivers: dict[str, str]) -> None:
         self.helper: str = configuration.safe_get('target_helper')
+        self._prefix: str = configuration.safe_get('target_prefix')
         try:
             self.target = importutils.import_object(
                 drivers[self.helper], configuration=configuration
@@ -100,23 +102,28 @@ class Exporter:
 
         No initiator can log in yet. The secret stays that of an export that
         there was before a restart of the host. What a killed run, or the boot
-        of the host, has left of an export is made anew.
+        of the host, has left of an export is made anew. A whole one stays
+        whatever fails: a server may use it.
 
         :returns: the changes of the volume.
         :raises DiskPlacerError: the target driver failed.
         """
-        if volume.provider_id == _IN_PROGRESS:
+        if naming.is_exported(volume) and not self._is_whole(volume):
             # the target driver takes a part for all of it
             self._remove_parts(volume)
         auth = volume.provider_auth or (
             f'CHAP {volume_utils.generate_username()} '
             f'{volume_utils.generate_password()}'
         )
-        volume.provider_id, volume.provider_auth = _IN_PROGRESS, auth
+        if not naming.is_exported(volume):
+            volume.provider_id = _IN_PROGRESS
+        volume.provider_auth = auth
         volume.save()
         try:
             made = self._create(context, volume, path)
         except exception.DiskPlacerError as error:
+            if self._is_whole(volume):
+                raise
             LOG.warning('What there is of an export is removed: %s', error)
             self._remove_parts(volume)
             made = self._create(context, volume, path)
@@ -165,6 +172,13 @@ class Exporter:
         volume.provider_id = volume.provider_location
         volume.provider_auth = None
         volume.save()
+
+    def _is_whole(self, volume: Volume) -> bool:
+        """Return whether the kernel exports a volume.
+
+        :raises DiskError: the kernel's targets cannot be read.
+        """
+        return lio.is_whole(f'{self._prefix}{volume.name}')
 
     def _try_remove_parts(self, volume: Volume) -> None:
         try:

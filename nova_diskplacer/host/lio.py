@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Lets one initiator log in to an iSCSI target of the kernel (LIO).
+"""Looks at iSCSI targets of the kernel (LIO), and admits one initiator.
 
 Cinder's own tool takes the secret as an argument, which any user of the host
 can read in the list of processes, and which sudo logs.
@@ -57,6 +57,26 @@ def admit(iqn: str, initiator: str, user: str, secret: str) -> None:
             os.symlink(
                 os.path.join(group, 'lun', _LUN), os.path.join(mapped, 'vdisk')
             )
+
+
+def is_whole(iqn: str) -> bool:
+    """Return whether a target exports a device.
+
+    A tool that is killed while it makes one, or a boot without the device,
+    leaves some of it. Its address comes last.
+
+    :raises DiskError: it cannot be read.
+    """
+    group = os.path.join(TARGETS, iqn, 'tpgt_1')
+    with files.disk_errors(group), contextlib.suppress(FileNotFoundError):
+        with open(os.path.join(group, 'enable')) as stream:
+            is_enabled = stream.read().strip() == '1'
+        return (
+            is_enabled
+            and bool(_links(os.path.join(group, 'lun', _LUN)))
+            and bool(os.listdir(os.path.join(group, 'np')))
+        )
+    return False
 
 
 def _remove(acl: str) -> None:

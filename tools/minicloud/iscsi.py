@@ -76,6 +76,10 @@ class Targets:
         self._server(iqn, device).wait_ready(60)
         self._write(iqn, Target(portal))
 
+    def is_served(self, iqn: str) -> bool:
+        """Return whether there is a target, and its server runs."""
+        return self._file(iqn).exists() and self._server(iqn).running()
+
     def remove(self, iqn: str) -> None:
         """Remove a target, if there is one; its sessions lose it."""
         self._server(iqn).stop()
@@ -271,6 +275,7 @@ def install() -> None:
     mapping = connector.get_connector_mapping()
     mapping[initiator.ISCSI] = f'{_MODULE}.{Connector.__name__}'
     lio.admit = lambda *args: _targets().admit(*args)
+    lio.is_whole = lambda iqn: _targets().is_served(iqn)
     make = driver.VDiskMapperDriver.__init__
 
     def make_with_targets(self, *args, **kwargs):  # type: ignore

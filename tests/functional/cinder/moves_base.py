@@ -135,6 +135,10 @@ class Network(fixtures.Fixture):
             ('nova_diskplacer.disks.links._BY_PATH', self.devices),
             ('cinder.utils.execute', self.execute),
             (
+                'nova_diskplacer.host.lio.is_whole',
+                lambda iqn: iqn in self.targets,
+            ),
+            (
                 'cinder.volume.volume_utils.brick_get_connector',
                 lambda *args, **kwargs: self,
             ),

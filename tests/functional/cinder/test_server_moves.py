@@ -28,6 +28,7 @@ from cinder_vdisk_mapper.cinder_api import releases
 from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
+from cinder_vdisk_mapper.server_moves import remote
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 from nova_diskplacer.disks import move_records
@@ -336,6 +337,26 @@ class OrderTestCase(moves_base.MoveTestCase):
         self.delete_attachment(second)
         self.claim_back()
         self.assertAtRest()
+
+    def test_the_export_is_in_use(self):
+        """A server keeps its session when an attachment of it fails."""
+        self.migrate()
+        targets = dict(self.network.targets)
+        self.network.broken.add('create')
+        self.assertRaises(
+            cinder_exc.VolumeDriverException,
+            self.driver(0).create_export,
+            self.context,
+            self.row,
+            self.connector('host2'),
+        )
+        self.assertEqual(record.LEFT, self.phase)
+        self.assertEqual(targets, self.network.targets)
+        self.assertEqual(
+            {remote.target_of(self.row).iqn}, self.network.sessions
+        )
+        commands = [command[1] for command in self.network.commands]
+        self.assertNotIn('delete', commands)
 
     def test_repeated(self):
         """Cinder's API may have given up on the first call."""

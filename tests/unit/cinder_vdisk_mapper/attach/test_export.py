@@ -19,6 +19,7 @@ from cinder.volume.targets import driver as targets
 
 from cinder_vdisk_mapper.attach import export
 from nova_diskplacer import exception
+from nova_diskplacer.host import lio
 
 objects.register_all()
 
@@ -57,6 +58,7 @@ class Target(targets.Target):
         if vol_name != f'volume-{vol_id}':
             raise KeyError(vol_name)
         self.parts.pop(vol_id, None)
+        self.exported.pop(vol_id, None)
 
     def initialize_connection(self, volume, connector):
         return {'data': [volume['provider_location'], connector]}
@@ -76,8 +78,14 @@ class ExporterTestCase(testtools.TestCase):
             patch = mock.patch.object(Target, name, value)
             patch.start()
             self.addCleanup(patch.stop)
+        patch = mock.patch.object(lio, 'is_whole', self._is_whole)
+        patch.start()
+        self.addCleanup(patch.stop)
         configuration = mock.Mock()
-        configuration.safe_get.return_value = 'tgtadm'
+        configuration.safe_get.side_effect = {
+            'target_helper': 'tgtadm',
+            'target_prefix': 'iqn.test:',
+        }.get
         self.exporter = export.Exporter(
             configuration, {'tgtadm': f'{__name__}.Target'}
         )
@@ -93,6 +101,11 @@ class ExporterTestCase(testtools.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
         self.saved = []
+
+    def _is_whole(self, iqn):
+        self.assertEqual(f'iqn.test:volume-{self.volume.id}', iqn)
+        id_ = self.volume.id
+        return id_ in Target.exported and id_ not in Target.parts
 
     def _save(self):
         self.saved.append(self.volume.provider_id)
@@ -178,6 +191,29 @@ class ExporterTestCase(testtools.TestCase):
         Target.parts[self.volume.id] = False
         self.exporter.create_for_move(None, self.volume, '/path')
         self.assertEqual({}, Target.parts)
+
+    def test_in_use(self):
+        """What is whole stays, whatever fails, or dies."""
+        self.volume.update(
+            self.exporter.create_for_move(None, self.volume, '/path')
+        )
+        in_use = dict(Target.exported)
+        Target.broken = True
+        self.assertRaises(
+            exception.DiskPlacerError,
+            self.exporter.create_for_move,
+            None,
+            self.volume,
+            '/path',
+        )
+        self.assertEqual(in_use, Target.exported)
+        self.assertEqual(LOCATION, self.volume.provider_id)
+        Target.broken = False
+        with mock.patch.object(
+            Target, 'remove_iscsi_target', side_effect=AssertionError
+        ):
+            self.exporter.create_for_move(None, self.volume, '/path')
+        self.assertEqual(['begun', LOCATION, LOCATION], self.saved)
 
     def test_removed_in_two_steps(self):
         self.create()

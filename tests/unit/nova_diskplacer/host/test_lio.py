@@ -96,3 +96,38 @@ class AdmitTestCase(testtools.TestCase):
             )
             self.assertNotIn('secret', str(error))
         self.assertEqual([], os.listdir(f'{self.group}/acls'))
+
+
+class WholeTestCase(testtools.TestCase):
+    """As cinder-rtstool makes a target."""
+
+    def test_from_nothing(self):
+        targets = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{lio.__name__}.TARGETS', targets)
+        )
+        group = f'{targets}/{IQN}/tpgt_1'
+
+        def enable(value):
+            with open(f'{group}/enable', 'w') as stream:
+                stream.write(f'{value}\n')
+
+        for act, whole in (
+            (lambda: None, False),
+            (lambda: os.makedirs(f'{targets}/{IQN}'), False),
+            (
+                lambda: [
+                    os.makedirs(f'{group}/{name}') for name in ('lun', 'np')
+                ],
+                False,
+            ),
+            (lambda: enable(0), False),
+            (lambda: os.mkdir(f'{group}/lun/lun_0'), False),
+            (lambda: os.symlink('/core', f'{group}/lun/lun_0/vdisk'), False),
+            (lambda: enable(1), False),
+            (lambda: os.mkdir(f'{group}/np/192.0.2.1:3260'), True),
+            # a boot without the device
+            (lambda: os.unlink(f'{group}/lun/lun_0/vdisk'), False),
+        ):
+            act()
+            self.assertIs(whole, lio.is_whole(IQN))
