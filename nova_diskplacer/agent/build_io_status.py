@@ -125,6 +125,7 @@ def _disk(
         in_standby=standby.now if standby else None,
         standby_seconds=standby.seconds if standby else None,
         saved_joules=standby.joules if standby else None,
+        speed=device.mbps * 1e6 or None,
         error=decision.refusals.get(device.uuid, '') if decision else '',
         **figures,
     )

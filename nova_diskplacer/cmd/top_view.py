@@ -40,14 +40,14 @@ _UUID_WIDTH = 160
 _LATE_INTERVALS = 3
 
 _DISK_COLUMNS = (
-    'DISK', 'DEVICE', 'R MB/s', 'W MB/s', 'BUSY', 'QUEUE', 'LAT ms',
+    'DISK', 'DEVICE', 'R MB/s', 'W MB/s', 'SUM', 'BUSY', 'QUEUE', 'LAT ms',
     'PRESSURE', 'STATE', 'WEIGHTS',
 )  # fmt: skip
 _SERVER_COLUMNS = (
     'SERVER', 'PROJECT', 'DOMAIN', 'DISK', 'R MB/s', 'W MB/s', 'IOPS',
     'LAT ms', 'USED', 'CLASS', 'WEIGHT', 'WHY',
 )  # fmt: skip
-_OPTIONAL_COLUMNS = ('PROJECT', 'DOMAIN', 'IOPS')
+_OPTIONAL_COLUMNS = ('PROJECT', 'DOMAIN', 'IOPS', 'QUEUE')
 # Columns of text are aligned left, columns of figures right.
 _TEXT_COLUMNS = (
     'DISK', 'DEVICE', 'STATE', 'WEIGHTS', 'SERVER', 'PROJECT', 'DOMAIN', 'WHY',
@@ -167,6 +167,7 @@ def _disk_rows(state: status.Status, long: bool) -> list[Row]:
             disk.device,
             _mb(disk.read_bytes),
             _mb(disk.write_bytes),
+            _sum(disk),
             f'{disk.busy:.0%}',
             f'{disk.queue:.1f}',
             _milliseconds(disk.latency),
@@ -176,6 +177,13 @@ def _disk_rows(state: status.Status, long: bool) -> list[Row]:
         )
         for disk in disks
     ]
+
+
+def _sum(disk: status.Disk) -> str:
+    """Return the throughput as a share of what the disk can do."""
+    if disk.speed is None:
+        return '-'
+    return f'{(disk.read_bytes + disk.write_bytes) / disk.speed:.0%}'
 
 
 def _activity(disk: status.Disk) -> str:

@@ -172,6 +172,13 @@ METRICS = (
     ),
     metric.of_disks(
         metric.GAUGE,
+        'disk_speed_bytes_per_second',
+        'Known throughput of the disk: as measured, or that of its medium. '
+        'Absent if unknown.',
+        lambda d: d.speed,
+    ),
+    metric.of_disks(
+        metric.GAUGE,
         'disk_score_bytes_per_second',
         "Fennel's throughput score: throughput divided by the busy share and "
         'the number of consumers. Absent while no consumer uses the disk.',

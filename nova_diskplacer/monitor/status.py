@@ -26,7 +26,7 @@ from nova_diskplacer.monitor import diskstats
 from nova_diskplacer.monitor import elastic_status
 
 #: Version of the JSON format.
-VERSION = 6
+VERSION = 7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Disk:
     ``in_standby`` tells whether the disk is in standby, ``standby_seconds``
     how long it was and ``saved_joules`` what that saved since the start of the
     agent: None without a standby timeout, the last also without figures for
-    its model.
+    its model. ``speed`` is its known throughput in bytes/s (None: unknown).
     ``controller`` is the name of the controller that applies I/O weights
     (empty: none), ``error`` the reason why there is none.
     """
@@ -61,6 +61,7 @@ class Disk:
     in_standby: bool | None
     standby_seconds: float | None
     saved_joules: float | None
+    speed: float | None
     controller: str
     error: str
     warnings: collections.abc.Mapping[str, str]

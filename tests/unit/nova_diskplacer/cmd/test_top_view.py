@@ -92,8 +92,8 @@ class TopViewTest(base.BaseTestCase):
         ]
         self.assertEqual(
             [
-                example.HDD, 'sda', '101.0', '50.5', '75%', '12.5', '8.0',
-                '50%', 'standby', 'bfq',
+                example.HDD, 'sda', '101.0', '50.5', '95%', '75%', '12.5',
+                '8.0', '50%', 'standby', 'bfq',
             ],
             row,
         )  # fmt: skip
@@ -109,7 +109,7 @@ class TopViewTest(base.BaseTestCase):
                 for line in text(provider()).splitlines()
                 if line.startswith(example.HDD)
             ]
-            self.assertEqual(shown, row[8])
+            self.assertEqual(shown, row[9])
 
     def test_what_is_told_of_a_server(self):
         row, *_ = [

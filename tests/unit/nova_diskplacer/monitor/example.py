@@ -53,7 +53,9 @@ CONSUMERS = {
 def disk_state(uuid=HDD, name='sda', number='8:0', **fields):
     return types.DiskState(
         **{
-            'device': Device(uuid, name, number, name == 'sda'),
+            'device': Device(
+                uuid, name, number, name == 'sda', 160 * (name == 'sda')
+            ),
             'seconds': 2.0,
             'read_bytes': 101e6,
             'write_bytes': 50.5e6,
