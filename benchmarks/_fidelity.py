@@ -52,9 +52,9 @@ NOT_IMPLEMENTED = 'not implemented'
 #: What became of items.
 STATES = (IMPLEMENTED, PARTLY, NOT_IMPLEMENTED)
 
-# A figure, or one divided by another, and its unit.
-_OURS = re.compile(r'(\S+(?: / \S+)?)(?: ([^/ ]\S*))?')
-_RULE = re.compile(r'(.+) (<=|>=|==) (\S+)')
+# A figure, or one divided by another or less another, and its unit.
+_OURS = re.compile(r'(\S+(?: [/-] \S+)?)(?: ([^/ -]\S*))?')
+_RULE = re.compile(r'(.+) (<=|>=) (\S+)')
 
 
 class Ours(typing.NamedTuple):
@@ -104,22 +104,23 @@ class Claim:
     def verdict(self, results: _results.Results) -> str:
         """Return one of VERDICTS.
 
-        If figures are measured but what judges them is null, they tell
-        neither.
+        A claim is refuted if all of the interval of a figure is beyond a
+        limit, and reproduced if no interval has a part that is.
         """
         if self.not_measurable:
             return NOT_MEASURABLE
         values = {
-            ours.name: value.value
-            for ours, value in self.values(results).items()
+            ours.name: value for ours, value in self.values(results).items()
         }
-        judged = {goal.figure for goal in self.reproduced_if}
-        if not judged or not judged <= values.keys():
-            others = {ours.name for ours in self.ours} - judged
-            told = others and others <= values.keys()
-            return NOT_TOLD_APART if told else NOT_MEASURED
-        met = all(goal.met(values) for goal in self.reproduced_if)
-        return REPRODUCED if met else REFUTED
+        found = [
+            values[goal.figure].meets(goal) if goal.figure in values else ...
+            for goal in self.reproduced_if
+        ]
+        if False in found:
+            return REFUTED
+        if not found or ... in found:
+            return NOT_MEASURED
+        return NOT_TOLD_APART if None in found else REPRODUCED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,16 +198,18 @@ def _claim(row: dict[str, typing.Any]) -> Claim:
 def parse_ours(text: str) -> tuple[str, str]:
     """Return the name of a figure and its unit of ``NAME [/ NAME] [UNIT]``.
 
+    ``-`` may stand for ``/``.
+
     :raises ValueError: the text is not like that.
     """
     match = _OURS.fullmatch(text)
     if not match:
-        raise ValueError(f'{text}: must be NAME [/ NAME] [UNIT]')
+        raise ValueError(f'{text}: must be NAME [/ NAME] or [- NAME] [UNIT]')
     return match[1], match[2] or ''
 
 
 def _rule(text: str) -> _report.Goal:
     match = _RULE.fullmatch(text)
     if not match:
-        raise ValueError(f'{text}: must be NAME [/ NAME] <=, >= or == NUMBER')
+        raise ValueError(f'{text}: must be NAME [/ NAME] <= or >= NUMBER')
     return _report.Goal(match[1], match[2], float(match[3]))

@@ -16,7 +16,9 @@ import collections.abc
 import dataclasses
 import datetime
 import json
+import operator
 import pathlib
+import re
 import typing
 
 import _report
@@ -25,6 +27,10 @@ DIRECTORY = pathlib.Path(__file__).with_name('results')
 
 # What figures that end so are to the figure without the ending.
 _ENDS = {'95 % CI': ('_low', '_high'), '': ('_min', '_max')}
+
+# A figure, or two and what combines them.
+_TWO = re.compile(r'(\S+)(?: ([/-]) (\S+))?')
+_COMBINE = {'/': operator.truediv, '-': operator.sub}
 
 
 class Value(typing.NamedTuple):
@@ -38,6 +44,19 @@ class Value(typing.NamedTuple):
     low: float | None = None
     high: float | None = None
     kind: str = ''
+
+    def meets(self, goal: _report.Goal) -> bool | None:
+        """Say whether a limit is met; None if the interval allows either.
+
+        A figure without an interval is judged by itself.
+        """
+        ends = (
+            (self.value,)
+            if self.low is None or self.high is None
+            else (self.low, self.high)
+        )
+        found = {goal.met({goal.figure: end}) for end in ends}
+        return found.pop() if len(found) == 1 else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,27 +72,19 @@ class Result:
     goals: tuple[_report.Goal, ...] = ()
 
     def value(self, name: str) -> Value | None:
-        """Return a figure, or one divided by another; None if not measured.
+        """Return a figure of ``NAME [/ NAME]`` or ``NAME [- NAME]``.
 
-        The interval of a quotient is what those of both figures allow.
+        The interval of a quotient or a difference is what those of both
+        figures allow. None if one was not measured.
         """
-        first, _, second = name.partition(' / ')
+        first, sign, second = _TWO.fullmatch(name).groups()
         value = self._value(first)
-        if not second or value is None:
+        if not sign or value is None:
             return value
-        divisor = self._value(second)
-        if divisor is None:
+        other = self._value(second)
+        if other is None:
             return None
-        quotient = value.value / divisor.value
-        if value.low is None or divisor.low is None:
-            return Value(quotient)
-        assert value.high is not None and divisor.high is not None
-        return Value(
-            quotient,
-            value.low / divisor.high,
-            value.high / divisor.low,
-            value.kind,
-        )
+        return _combined(_COMBINE[sign], value, other)
 
     def _value(self, name: str) -> Value | None:
         value = self.figures.get(name)
@@ -84,6 +95,29 @@ class Result:
             if low is not None and high is not None:
                 return Value(value, low, high, kind)
         return Value(value)
+
+
+def _combined(
+    combine: collections.abc.Callable[[float, float], float],
+    one: Value,
+    other: Value,
+) -> Value:
+    value = combine(one.value, other.value)
+    if one.low is None or other.low is None:
+        return Value(value)
+    assert one.high is not None and other.high is not None
+    return Value(
+        value,
+        combine(one.low, other.high),
+        combine(one.high, other.low),
+        one.kind,
+    )
+
+
+def figures_of(name: str) -> list[str]:
+    """Return the figures that a name has: one, or two that are combined."""
+    first, _, second = _TWO.fullmatch(name).groups()
+    return [first, second] if second else [first]
 
 
 Results = collections.abc.Mapping[str, Result]

@@ -19,8 +19,6 @@ import collections.abc
 import _fidelity
 import _results
 
-_OPERATORS = {'<=': 'at most', '>=': 'at least', '==': ''}
-
 
 def number(value: float) -> str:
     """Return a number as text, with three digits or all before the point."""
@@ -47,7 +45,7 @@ def measured(results: _results.Results, text: str) -> str:
     figure, unit = _fidelity.parse_ours(rest)
     if name not in results:
         return _fidelity.NOT_MEASURED
-    for one in figure.split(' / '):
+    for one in _results.figures_of(figure):
         if one not in results[name].figures:
             raise ValueError(f'{name}.json has no figure {one}')
     value = results[name].value(figure)
@@ -133,21 +131,33 @@ def _here(claim: _fidelity.Claim, results: _results.Results) -> str:
         texts = []
         if ours in values:
             texts.append(value_text(values[ours], ours.unit))
-        limits = [
-            f'{_OPERATORS[goal.op]} {number(goal.value)} {ours.unit}'.strip()
-            for goal in claim.reproduced_if
-            if goal.figure == ours.name
-        ]
-        if limits:
-            texts.append(f'to be {" and ".join(limits)}')
+        if limits := _allowed(claim, ours):
+            texts.append(limits)
         if texts:
-            parts.append(f'{ours.label}: {", ".join(texts)}')
+            parts.append(f'{ours.label}: {"; ".join(texts)}')
     if values:
         parts.append(f'On {results[str(claim.result)].date}')
     parts += [_beside(claim, results)]
     parts += [claim.not_measured, claim.not_measurable, claim.note]
+    if claim.result:
+        parts.append(f'Result: ``{claim.result}``')
     parts.append(_command(claim.command))
     return '\n\n'.join(part for part in parts if part)
+
+
+def _allowed(claim: _fidelity.Claim, ours: _fidelity.Ours) -> str:
+    """Return the figures that a claim allows, '' if any is."""
+    limits = {
+        goal.op: f'{number(goal.value)} {ours.unit}'.strip()
+        for goal in claim.reproduced_if
+        if goal.figure == ours.name
+    }
+    least, most = limits.get('>='), limits.get('<=')
+    if least and most:
+        return f'allowed: {least} to {most}'
+    if least or most:
+        return f'allowed: at {f"least {least}" if least else f"most {most}"}'
+    return ''
 
 
 def _beside(claim: _fidelity.Claim, results: _results.Results) -> str:

@@ -11,6 +11,7 @@
 #    under the License.
 
 import datetime
+import math
 import os
 import pathlib
 import shlex
@@ -23,8 +24,10 @@ import testtools
 
 import _fidelity
 import _results
+from diskplacer_measure.papers import judging
 from nova_diskplacer.cmd import manage
 from tests.unit.benchmarks.test_results import result
+from tools import verdicts
 
 TOP = pathlib.Path(__file__).parents[3]
 
@@ -50,13 +53,45 @@ class VerdictTest(testscenarios.WithScenarios, testtools.TestCase):
         ('one fails', {'figures': {'a': 2.1, 'b': 8.0}, 'is_': 'refuted'}),
         ('quotient', {'figures': {'a': 2.0, 'b': 5.9}, 'is_': 'refuted'}),
         ('one is none', {'figures': {'a': 1.0}, 'is_': 'not measured'}),
+        (
+            'one is none, another fails',
+            {'figures': {'a': 3.0}, 'is_': 'refuted'},
+        ),
+        (
+            'all of the interval',
+            {
+                'figures': {'a': 1.0, 'a_min': 0.5, 'a_max': 2.0, 'b': 4.0},
+                'is_': 'reproduced',
+            },
+        ),
+        (
+            'limit in the interval',
+            {
+                'figures': {'a': 1.0, 'a_min': 0.5, 'a_max': 2.1, 'b': 4.0},
+                'is_': 'not told apart',
+            },
+        ),
+        (
+            'limit in the interval, figure beyond',
+            {
+                'figures': {'a': 2.1, 'a_low': 1.9, 'a_high': 2.2, 'b': 7.0},
+                'is_': 'not told apart',
+            },
+        ),
+        (
+            'interval beyond',
+            {
+                'figures': {'a': 2.2, 'a_low': 2.1, 'a_high': 2.3, 'b': 9.0},
+                'is_': 'refuted',
+            },
+        ),
     ]
 
     def test_of_a_claim(self):
         papers = tables(
             self,
             'claims:\n'
-            '- {place: §1, claim: A., theirs: 1 s, command: b, result: one,\n'
+            '- {place: §1, claim: A., theirs: 1 s, result: one,\n'
             '   ours: {A: a s, B by A: b / a},\n'
             "   reproduced_if: [a <= 2, 'b / a >= 3']}\n",
         )
@@ -66,6 +101,26 @@ class VerdictTest(testscenarios.WithScenarios, testtools.TestCase):
         )
         self.assertEqual('not measured', claim.verdict({}))
         self.assertEqual('not measured', claim.verdict({'two': result()}))
+
+
+class RangeTest(testtools.TestCase):
+    def test_two_limits(self):
+        papers = tables(
+            self,
+            'claims:\n'
+            '- {place: §1, claim: A., theirs: 1 s, result: one,\n'
+            "   ours: {A: a}, reproduced_if: ['a >= 0.9', 'a <= 1.1']}\n",
+        )
+        (claim,) = papers['P0'].claims
+        for low, high, verdict in (
+            (0.9, 1.1, 'reproduced'),
+            (0.8, 1.2, 'not told apart'),
+            (0.8, 1.0, 'not told apart'),
+            (0.7, 0.8, 'refuted'),
+            (1.2, 1.3, 'refuted'),
+        ):
+            of = result(a=(low + high) / 2, a_low=low, a_high=high)
+            self.assertEqual(verdict, claim.verdict({'one': of}))
 
 
 def tables(test, text):
@@ -80,26 +135,6 @@ def tables(test, text):
         text += 'items: []\n'
     (directory / 'P0.yaml').write_text(text)
     return _fidelity.read(directory)
-
-
-class NotToldApartTest(testtools.TestCase):
-    def test_figures_without_a_judgement(self):
-        papers = tables(
-            self,
-            'claims:\n'
-            '- {place: §1, claim: A., theirs: 1 s, command: b, result: one,\n'
-            '   ours: {A: a, B: b, C: c}, reproduced_if: [c == 1]}\n',
-        )
-        (claim,) = papers['P0'].claims
-        for figures, verdict in (
-            ({'a': 1.0, 'b': 2.0, 'c': 1.0}, 'reproduced'),
-            ({'a': 1.0, 'b': 2.0, 'c': None}, 'not told apart'),
-            ({'a': 1.0, 'b': None, 'c': None}, 'not measured'),
-            ({'a': 1.0, 'b': None, 'c': 0.0}, 'refuted'),
-        ):
-            self.assertEqual(
-                verdict, claim.verdict({'one': result(**figures)})
-            )
 
 
 class ReadTest(testtools.TestCase):
@@ -130,7 +165,7 @@ class ReadTest(testtools.TestCase):
         )
 
     def test_invalid(self):
-        measured = 'place: §1, claim: A., theirs: 1 s, command: c, result: r'
+        measured = 'place: §1, claim: A., theirs: 1 s, result: r'
         for text, problem in (
             ('claims: [{place: §1, claim: A., theirs: 1 s}]', 'claims.0'),
             ('claims: [{claim: A., theirs: 1 s, not_measured: B.}]', 'place'),
@@ -159,6 +194,11 @@ class ReadTest(testtools.TestCase):
                 f'claims: [{{{measured}, ours: {{A: a}},'
                 " reproduced_if: ['a < 1']}]",
                 'a < 1: must be NAME',
+            ),
+            (
+                f'claims: [{{{measured}, ours: {{A: a}},'
+                " reproduced_if: ['a == 1']}]",
+                'a == 1: must be NAME',
             ),
             ('claims: []\nitems: [{place: §1, item: A.}]', 'items.0'),
             (
@@ -204,7 +244,7 @@ class TableTest(testtools.TestCase):
                 named = {
                     name
                     for ours in claim.ours
-                    for name in ours.name.split(' / ')
+                    for name in _results.figures_of(ours.name)
                 }
                 self.assertEqual(
                     set(), named - set(figures), f'{claim.result}.json'
@@ -219,13 +259,40 @@ class TableTest(testtools.TestCase):
             self.assertTrue((TOP / script).is_file(), script)
             self.assertTrue(one.date <= datetime.date.today())
 
-    def test_claims_name_the_result_of_their_command(self):
+    def test_verdicts_are_those_of_other_code(self):
+        self.assertEqual(
+            {
+                name: [claim.verdict(self.results) for claim in paper.claims]
+                for name, paper in self.papers.items()
+            },
+            verdicts.verdicts(),
+        )
+
+    def test_claims_allow_what_a_sweep_allows(self):
+        allowed = {
+            f'{claim.paper.lower()}_{claim.name}_{number}': comparison.allowed
+            for claim in judging.CLAIMS
+            for number, comparison in enumerate(claim.rule({}), 1)
+        }
+        compared = 0
         for claim in self.claims:
-            if claim.result:
-                benchmark = claim.result.partition('-')[0]
+            if not (claim.result or '').startswith('sweep-'):
+                continue
+            for ours in claim.ours:
+                if ours.name not in allowed:
+                    continue
+                limits = {
+                    goal.op: goal.value
+                    for goal in claim.reproduced_if
+                    if goal.figure == ours.name
+                }
                 self.assertEqual(
-                    ['tools/bench.sh', benchmark], claim.command.split()[:2]
+                    allowed[ours.name],
+                    (limits.get('>=', 0), limits.get('<=', math.inf)),
+                    ours.name,
                 )
+                compared += 1
+        self.assertTrue(compared > 30)
 
     def test_commands_are_accepted(self):
         rows = [*self.claims, *self.items]

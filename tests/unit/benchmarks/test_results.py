@@ -69,6 +69,8 @@ class ResultTest(testtools.TestCase):
             ('rate', (10.0, 8.0, 12.5, '95 % CI')),
             ('plain / times', (0.5, None, None, '')),
             ('rate / times', (2.5, 1.6, 12.5 / 3, '95 % CI')),
+            ('plain - times', (-2.0, None, None, '')),
+            ('rate - times', (6.0, 3.0, 9.5, '95 % CI')),
         ):
             self.assertEqual(value, result().value(name), name)
 

@@ -40,7 +40,7 @@ CLAIM = _fidelity.Claim(
     '§V-A, Table II',
     'A small task ends sooner.',
     '−42.7 %',
-    'tools/bench.sh contention',
+    None,
     'contention',
     (_fidelity.Ours('BFQ', 'change', '%'),),
     (_report.Goal('change', '<=', -42.7),),
@@ -95,13 +95,13 @@ class LinesTest(testtools.TestCase):
             '\n'
             '       *§V-A, Table II*\n'
             '     - −42.7 %\n'
-            '     - BFQ: −47.9 % (−50.2 to −46), to be at most −42.7 %\n'
+            '     - BFQ: −47.9 % (−50.2 to −46); allowed: at most −42.7 %\n'
             '\n'
             '       On 2026-11-21\n'
             '\n'
             '       On another disk.\n'
             '\n'
-            '       ``tools/bench.sh contention``\n'
+            '       Result: ``contention``\n'
             '     - **reproduced**\n',
             self.lines(RESULTS),
         )
@@ -109,7 +109,7 @@ class LinesTest(testtools.TestCase):
     def test_claim_without_a_result(self):
         lines = self.lines({})
         self.assertIn('     - **not measured**\n', lines)
-        self.assertIn('     - BFQ: to be at most −42.7 %\n', lines)
+        self.assertIn('     - BFQ: allowed: at most −42.7 %\n', lines)
 
     def test_another_result_beside(self):
         other = dataclasses.replace(RESULT, figures={'change': -40.0})
