@@ -44,6 +44,8 @@ _MIGRATIONS = '2.59'
 _EVACUATION = 'evacuation'
 _EVACUATED = 'pre-migrating'
 
+_COMPUTE = 'nova-compute'
+
 # Makes novaclient list all servers, one page per request.
 _ALL = -1
 
@@ -140,33 +142,40 @@ def why_not_lost(context: Any, host: str) -> str:
 
     :raises NovaError: Nova does not answer.
     """
-    for service in _compute_services(context, host):
-        return nova_server.why_not_lost(
-            host, service.forced_down, service.updated_at
-        )
+    services = _services(context)
+    for service in services:
+        if service.host == host and service.binary == _COMPUTE:
+            return nova_server.why_not_lost(
+                host,
+                service.forced_down,
+                service.updated_at,
+                (one.updated_at for one in services),
+            )
     return f'Nova knows no nova-compute of host {host}'
 
 
-def has_compute(context: Any, hosts: collections.abc.Iterable[str]) -> bool:
+def has_compute(context: Any, hosts: collections.abc.Container[str]) -> bool:
     """Return whether Nova knows a nova-compute of one of some hosts.
 
     Cinder may have names of its own for its hosts.
 
     :raises NovaError: Nova does not answer.
     """
-    return any(_compute_services(context, host) for host in sorted(hosts))
+    return any(
+        service.host in hosts and service.binary == _COMPUTE
+        for service in _services(context)
+    )
 
 
-def _compute_services(context: Any, host: str) -> list[Any]:
-    with _as_nova_error(f'nova-compute of host {host}'):
-        services = _ask(
-            context,
-            nova_server.MICROVERSION,
-            lambda client: client.services.list(
-                host=host, binary='nova-compute'
-            ),
+def _services(context: Any) -> list[Any]:
+    with _as_nova_error('services'):
+        return list(
+            _ask(
+                context,
+                nova_server.MICROVERSION,
+                lambda client: client.services.list(),
+            )
         )
-    return [service for service in services if service.host == host]
 
 
 def hosts_of_request(context: Any, request_id: str) -> set[str]:

@@ -53,15 +53,21 @@ def parse(fields: typing.Any) -> Server:
 
 
 def why_not_lost(
-    host: str, is_forced_down: bool | None, updated_at: str | None
+    host: str,
+    is_forced_down: bool | None,
+    updated_at: str | None,
+    updates: collections.abc.Iterable[str | None],
 ) -> str:
     """Return why a host must not be taken for lost, '' if it is lost.
 
     Nova shows a service that is forced down as down, whether it runs or not.
+    The clock here may differ from that of Nova, so time ends with the last
+    update of any service.
 
     :param is_forced_down: whether an administrator has said of its
         nova-compute that it is fenced.
-    :param updated_at: when nova-compute was last updated, in UTC.
+    :param updated_at: when nova-compute was last updated, by Nova's clock.
+    :param updates: the same of all services of Nova, this one included.
     """
     if not is_forced_down:
         return (
@@ -71,8 +77,8 @@ def why_not_lost(
         )
     if updated_at:
         last = datetime.datetime.fromisoformat(updated_at)
-        now = datetime.datetime.now(datetime.UTC)
-        age = (now - last.replace(tzinfo=datetime.UTC)).total_seconds()
+        now = max(map(datetime.datetime.fromisoformat, filter(None, updates)))
+        age = (now - last).total_seconds()
         if age < _SILENCE:
             return (
                 f'nova-compute of host {host} was heard of, or forced down, '

@@ -369,6 +369,15 @@ def apply_profile(
     )
 
 
+def read_services(connection: Connection) -> list[Item]:
+    """Return all services of Nova.
+
+    :raises DiskPlacerError: Nova does not answer.
+    """
+    with convert_errors('services'):
+        return list(connection.compute.services())
+
+
 def read_compute_services(connection: Connection) -> list[Item]:
     """Return the services nova-compute of all hosts.
 

@@ -67,30 +67,8 @@ class Nova:
     def __init__(self, connection: cloud.Connection, name: str) -> None:
         self._connection = connection
         self._compute = connection.compute
-        self._service = self._find(name)
+        self._service = _find(cloud.read_compute_services(connection), name)
         self.host: str = self._service['host']
-
-    def _find(self, name: str) -> cloud.Item:
-        """Return nova-compute of a host.
-
-        :raises DiskPlacerError: there is none, or several.
-        """
-        services = cloud.read_compute_services(self._connection)
-        named = [
-            service
-            for service in services
-            if facts_.is_host(service['host'], name)
-        ]
-        if len(named) != 1:
-            raise exception.DiskPlacerError(
-                f'{len(named)} hosts with nova-compute are named {name}; '
-                'there are: '
-                + (
-                    ', '.join(sorted(service['host'] for service in services))
-                    or '-'
-                )
-            )
-        return named[0]
 
     def check_is_up(self) -> None:
         """Check that nova-compute is up.
@@ -108,9 +86,13 @@ class Nova:
 
         :raises DiskPlacerError: it is not so, or the host may be alive.
         """
-        service = self._find(self.host)
+        services = cloud.read_services(self._connection)
+        service = _find(services, self.host)
         reason = nova_server.why_not_lost(
-            self.host, service['is_forced_down'], service['updated_at']
+            self.host,
+            service['is_forced_down'],
+            service['updated_at'],
+            (one['updated_at'] for one in services),
         )
         if reason:
             raise exception.DiskPlacerError(reason)
@@ -269,3 +251,22 @@ class Nova:
             sdk_exc.raise_from_response(response)
         body: dict[str, typing.Any] = response.json()
         return body
+
+
+def _find(services: list[cloud.Item], name: str) -> cloud.Item:
+    """Return nova-compute of a host.
+
+    :raises DiskPlacerError: there is none, or several.
+    """
+    computes = {
+        service['host']: service
+        for service in services
+        if service['binary'] == 'nova-compute'
+    }
+    named = [host for host in computes if facts_.is_host(host, name)]
+    if len(named) != 1:
+        raise exception.DiskPlacerError(
+            f'{len(named)} hosts with nova-compute are named {name}; there '
+            f'are: {", ".join(sorted(computes)) or "-"}'
+        )
+    return computes[named[0]]

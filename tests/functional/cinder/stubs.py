@@ -138,17 +138,20 @@ class NovaAPI(fixtures.Fixture):
 
     def lose(self, host, seconds=3600):
         """Have nova-compute be forced down some time ago."""
-        last = datetime.datetime.now(datetime.UTC) - datetime.timedelta(
-            seconds=seconds
-        )
+        now = datetime.datetime(2026, 1, 1)
+        last = now - datetime.timedelta(seconds=seconds)
         self.services = [
             {
-                'binary': 'nova-compute',
-                'host': host,
-                'state': 'down',
-                'forced_down': True,
-                'updated_at': last.strftime('%Y-%m-%dT%H:%M:%S.%f'),
+                'binary': binary,
+                'host': where,
+                'state': state,
+                'forced_down': state == 'down',
+                'updated_at': updated.strftime('%Y-%m-%dT%H:%M:%S.%f'),
             }
+            for binary, where, state, updated in (
+                ('nova-compute', host, 'down', last),
+                ('nova-conductor', 'controller', 'up', now),
+            )
         ]
 
     def _named(self, items, query):

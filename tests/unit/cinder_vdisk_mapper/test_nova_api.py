@@ -283,11 +283,22 @@ class ServersTestCase(testtools.TestCase):
     def test_why_not_lost(self, client):
         listed = client.return_value.services.list
         service = mock.Mock(
-            host='host', forced_down=True, updated_at='2026-01-01T00:00:00.0'
+            host='host',
+            binary='nova-compute',
+            forced_down=True,
+            updated_at='2026-01-01T00:00:00.0',
         )
-        listed.return_value = [service]
+        conductor = mock.Mock(
+            host='other',
+            binary='nova-conductor',
+            updated_at='2026-01-01T00:01:00.0',
+        )
+        listed.return_value = [conductor, service]
         self.assertEqual('', nova_api.why_not_lost(None, 'host'))
-        self.assertIn('no nova-compute', nova_api.why_not_lost(None, 'hos'))
+        conductor.updated_at = '2026-01-01T00:00:59.0'
+        self.assertIn('59 s ago', nova_api.why_not_lost(None, 'host'))
+        for host in ('hos', 'other'):
+            self.assertIn('no nova-compute', nova_api.why_not_lost(None, host))
         service.forced_down = False
         self.assertIn('forced down', nova_api.why_not_lost(None, 'host'))
         self.assertTrue(nova_api.has_compute(None, ['host', 'other']))
