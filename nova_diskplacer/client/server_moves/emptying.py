@@ -238,6 +238,9 @@ class Emptying:
             f'{sum(volume.size_gb for volume in volumes)} GiB of '
             f'{len(volumes)} vdisks'
         )
+        waiting = [server['id'] for server in self._nova.unconfirmed()]
+        if volumes and waiting:
+            text += f'; wait for a confirmation: {", ".join(waiting)}'
         if volumes and text != self._told:
             self._told = text
             self._tell(text)

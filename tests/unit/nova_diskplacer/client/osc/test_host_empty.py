@@ -428,6 +428,27 @@ class EmptyTest(EmptyHostTestCase):
         self.assertEqual(3, status)
         self.assertIn('openstack server resize confirm s1', rows['s1'][2])
 
+    def test_wait_for_a_confirmation(self):
+        """Its data follows the server after it."""
+        self.add('s1', 'resized', ['v1'], host=OTHER)
+        self.migrations = [
+            {
+                'id': 1,
+                'server': 's1',
+                'instance_uuid': 's1',
+                'status': 'finished',
+            }
+        ]
+        self.at_sleep = [
+            lambda: self.servers['s1'].update(vm_state='active'),
+            lambda: self.settle('v1'),
+        ]
+        self.assertEqual((0, {}), self.empty('--wait'))
+        lines = self.stderr.getvalue().splitlines()
+        data = [line for line in lines if 'of 1 vdisks' in line]
+        self.assertTrue(data[0].endswith('; wait for a confirmation: s1'))
+        self.assertTrue(data[1].endswith('of 1 vdisks'))
+
     def test_no_valid_host(self):
         self.add('s1')
         self.add('s2')
