@@ -61,15 +61,37 @@ def _give_up(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     from cinder_vdisk_mapper.cinder_api import backend_sections
     from cinder_vdisk_mapper.server_moves import lost_host
 
+    entries = []
     with cinder_conf.database_errors():
         backends = backend_sections.read(cfg.CONF)
-        entries = lost_host.give_up(backends, args.host, args.yes)
+        try:
+            for entry in lost_host.give_up(backends, args.host, args.yes):
+                entries.append(entry)
+        except Exception:
+            # what is done stays done
+            if entries:
+                print(_table(entries, args.yes))
+            raise
     if not entries:
         sections = (here.partition('@')[2] for here in sorted(backends))
         there = ', '.join(f'{args.host}@{section}' for section in sections)
         print(f'No volume is on {there}.')
         return exit_status.OK
-    done = 'given up' if args.yes else 'to be given up'
+    print(_table(entries, args.yes))
+    stays = [entry for entry in entries if entry.reason]
+    if len(stays) < len(entries):
+        print(
+            f'Bring the servers back: openstack vdisk host lost {args.host} '
+            '--yes'
+            if args.yes
+            else 'Nothing is changed. Repeat this with --yes.'
+        )
+    return exit_status.of(stays if args.yes else entries)
+
+
+def _table(entries: list[Any], is_done: bool) -> prettytable.PrettyTable:
+    """Return what becomes, or has become, of each volume."""
+    done = 'given up' if is_done else 'to be given up'
     table = prettytable.PrettyTable(
         ['Volume', 'Server', 'Data', 'Stays because'], align='l'
     )
@@ -83,13 +105,4 @@ def _give_up(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
                 entry.reason,
             ]
         )
-    print(table)
-    stays = [entry for entry in entries if entry.reason]
-    if len(stays) < len(entries):
-        print(
-            f'Bring the servers back: openstack vdisk host lost {args.host} '
-            '--yes'
-            if args.yes
-            else 'Nothing is changed. Repeat this with --yes.'
-        )
-    return exit_status.of(stays if args.yes else entries)
+    return table

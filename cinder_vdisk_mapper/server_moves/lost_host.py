@@ -154,14 +154,17 @@ def why_volume_stays(facts: Facts) -> str:
 
 def give_up(
     backends: collections.abc.Iterable[str], host: str, is_wanted: bool
-) -> list[Entry]:
+) -> collections.abc.Iterator[Entry]:
     """Give up the data of the servers of a lost host; repeatable.
+
+    Those of one volume after the other, as the entries are taken.
 
     :param backends: Cinder hosts of the backends of this host, which take the
         volumes of those of the same sections.
     :param host: that is lost.
     :param is_wanted: False to change nothing.
-    :returns: the volumes that are on the lost host, or were until now.
+    :returns: the volumes that are on the lost host, or were until now; those
+        before an error are what they say.
     :raises DiskPlacerError: the host is not known to be lost, or a service
         does not answer.
     """
@@ -185,7 +188,6 @@ def give_up(
             )
         volumes.extend(of_backend)
         services |= {volume.id: service for volume in of_backend}
-    entries = []
     for entry, volume in _decide(context, volumes, host, services):
         if is_wanted and not entry.reason:
             # it may have come back meanwhile
@@ -194,8 +196,7 @@ def give_up(
                 entry = dataclasses.replace(
                     entry, reason='it has changed meanwhile: repeat this'
                 )
-        entries.append(entry)
-    return entries
+        yield entry
 
 
 def _check_lost(context: Any, host: str) -> None:

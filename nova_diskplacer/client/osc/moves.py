@@ -200,7 +200,7 @@ class EmptyHost(_HostCommand):
         self._tell(f'nova-compute of {nova.host} {nova.disable()}')
         try:
             results = run.run(args.wait, args.timeout)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, exception.DiskPlacerError):
             for line in run.under_way():
                 self._tell(line)
             self._tell('Interrupted. The same command goes on.')

@@ -40,6 +40,9 @@ DELETED = 'deleted'
 _INTERVAL = 3.0
 _PATIENCE = 10
 
+# Looks in a row that APIs may fail to answer: a minute.
+_FAILURES = 20
+
 # States of servers that Nova evacuates.
 _EVACUABLE = (facts.ACTIVE, facts.STOPPED, facts.ERROR)
 
@@ -130,21 +133,34 @@ class Returning:
     def run(self, timeout: float) -> list[Outcome]:
         """Bring the servers back, and return what has become of each.
 
+        It ends early if APIs do not answer for a minute; Nova goes on with
+        what is under way.
+
         :param timeout: seconds after which what is under way is left so.
-        :raises DiskPlacerError: an API does not answer. Nova goes on with
-            what is under way.
+        :raises DiskPlacerError: an API does not answer, and nothing is done.
         """
         end = time.monotonic() + timeout
+        failures = 0
         outcomes = {one.server.id: one for one in self.plan()}
         due = [one for one in outcomes.values() if one.result == RETURNS]
         running: dict[str, str] = {}
-        while (due or running) and time.monotonic() < end:
+        while (
+            (due or running)
+            and failures < _FAILURES
+            and time.monotonic() < end
+        ):
             while due and len(running) < self._parallel:
                 server = due.pop(0).server
                 outcomes[server.id] = self._begin(server, running)
             time.sleep(_INTERVAL)
             for id_, request_id in list(running.items()):
-                now = self._follow(outcomes[id_].server, request_id)
+                try:
+                    now = self._follow(outcomes[id_].server, request_id)
+                    failures = 0
+                except exception.DiskPlacerError as error:
+                    failures += 1
+                    self._tell(f'{error}; asking again')
+                    break
                 if now is not None:
                     outcomes[id_] = now
                     del running[id_]

@@ -19,12 +19,35 @@ from unittest import mock
 
 from cinder_vdisk_mapper.cinder_api import backend_sections
 from cinder_vdisk_mapper.server_moves import lost_host
+from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
 
 BACKENDS = {'live@ssd': 1, 'live@hdd': 2}
 
 
 class GiveUpTest(unittest.TestCase):
+    def test_an_error_meanwhile(self):
+        """What was done before it is told."""
+
+        def give_up(*args):
+            yield lost_host.Entry('volume-1', 'server-1', '')
+            raise exception.DiskPlacerError('Nova does not answer')
+
+        printed = io.StringIO()
+        args = manage.make_parser().parse_args(
+            ['host', 'give-up', 'host1', '--yes']
+        )
+        with (
+            mock.patch.object(backend_sections, 'read', return_value=BACKENDS),
+            mock.patch.object(lost_host, 'give_up', give_up),
+            contextlib.redirect_stdout(printed),
+            self.assertRaisesRegex(exception.DiskPlacerError, 'not answer'),
+        ):
+            args.handler(None, args)
+        self.assertRegex(
+            printed.getvalue(), r'volume-1 +\| server-1 +\| given'
+        )
+
     def run_(self, entries, *arguments):
         """Return the exit status, what is printed, and what was asked."""
         args = manage.make_parser().parse_args(

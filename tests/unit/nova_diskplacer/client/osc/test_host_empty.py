@@ -585,6 +585,14 @@ class EmptyTest(EmptyHostTestCase):
         self.assertIn('compute service set --enable', text)
         self.assertEqual([('s1', 'migrate')], self.begun)
 
+    def test_api_that_stays_away(self):
+        self.add('s1', 'stopped')
+        self.at_sleep.append(lambda: self.away.extend([503] * 100))
+        self.assertRaisesRegex(
+            exception.DiskPlacerError, 'server s1', self.empty
+        )
+        self.assertIn('resize confirm s1', self.stderr.getvalue())
+
     def test_api_that_is_away_for_a_while(self):
         self.add('s1')
         self.away = [503, 503]

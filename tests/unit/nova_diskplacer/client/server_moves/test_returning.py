@@ -118,6 +118,19 @@ class ReturningTest(unittest.TestCase):
         self.nova.failure.side_effect = end
         self.assertEqual((returning.RETURNED, ''), self.outcome())
 
+    def test_an_api_is_away(self):
+        """It is asked again, for a while; what was done is told."""
+        away = exception.DiskPlacerError('away')
+        self.nova.server.side_effect = [away, away, None]
+        self.assertEqual(
+            (returning.DELETED, 'was deleted meanwhile'), self.outcome()
+        )
+        self.assertEqual(2, self.told.count('away; asking again'))
+        self.nova.server.side_effect = away
+        self.assertEqual(
+            (returning.UNDER_WAY, 'Nova goes on; repeat this'), self.outcome()
+        )
+
     def test_time_is_over(self):
         self.now = dataclasses.replace(SERVER, task='rebuilding')
         self.assertEqual(
