@@ -80,6 +80,15 @@ class _HostCommand(base.Lister):
         )
         base.add_profile_dirs(parser)
 
+    def _add_parallel(self, parser: _Parser, default: int, verb: str) -> None:
+        parser.add_argument(
+            '--parallel',
+            type=arguments.number(int, 1),
+            default=default,
+            metavar='N',
+            help=f'servers that {verb} at a time (default: %(default)s)',
+        )
+
     def _tell(self, line: str) -> None:
         self.app.stderr.write(line + '\n')
         self.app.stderr.flush()
@@ -102,13 +111,7 @@ class LostHost(_HostCommand):
             action='store_true',
             help='do it; else show what would be done',
         )
-        parser.add_argument(
-            '--parallel',
-            type=arguments.number(int, 1),
-            default=4,
-            metavar='N',
-            help='servers that are evacuated at a time (default: %(default)s)',
-        )
+        self._add_parallel(parser, 4, 'are evacuated')
 
     def take_action(self, args: argparse.Namespace) -> views.Table:
         nova = nova_.Nova(self.connection, args.host)
@@ -162,13 +165,7 @@ class EmptyHost(_HostCommand):
             const=facts.COLD,
             help='move all servers cold: those that run are off meanwhile',
         )
-        parser.add_argument(
-            '--parallel',
-            type=arguments.number(int, 1),
-            default=1,
-            metavar='N',
-            help='servers that move at a time (default: %(default)s)',
-        )
+        self._add_parallel(parser, 1, 'move')
         parser.add_argument(
             '--wait',
             action='store_true',
