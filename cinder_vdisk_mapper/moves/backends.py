@@ -12,7 +12,6 @@
 
 """Finds volumes and their backends by cinder.conf, for moves of legs."""
 
-import collections.abc
 import dataclasses
 from typing import Any
 
@@ -68,14 +67,14 @@ def from_conf(config: cfg.ConfigOpts) -> list[Backend]:
     return striping_backends
 
 
-def find(
-    among: collections.abc.Sequence[Backend], volume_id: str
-) -> tuple[Backend, Volume]:
-    """Return a volume and its backend.
+def find(config: cfg.ConfigOpts, volume_id: str) -> tuple[Backend, Volume]:
+    """Return a volume and its backend, which stripes.
 
     :raises DiskError: Cinder has no such volume, or none of the backends has
         it.
+    :raises DiskPlacerError: as :func:`from_conf`.
     """
+    among = from_conf(config)
     context = cinder_context.get_admin_context()
     try:
         volume: Volume = objects.Volume.get_by_id(context, volume_id)

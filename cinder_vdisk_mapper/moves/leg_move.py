@@ -37,6 +37,7 @@ from nova_diskplacer.disks import move_records
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.location import Step
 from nova_diskplacer.disks.location import leg_gb
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import claim_moves
 
 _MOVABLE = ('available', 'in-use')
@@ -133,7 +134,7 @@ class LegMove(leg_steps.LegSteps):
                     'one of its pieces at most'
                 )
             target = storage.disk(step.target)
-            claim = self._claim_move(source, target)
+            claim = self._claim_move(source, vdisk, target)
             if claim and not target.has_moving(name):
                 claim.check_target()
                 # tells later if the claim has followed
@@ -175,18 +176,18 @@ class LegMove(leg_steps.LegSteps):
                 raise refusal
 
     def _claim_move(
-        self, source: discover.Disk, target: discover.Disk
+        self, source: discover.Disk, vdisk: VDisk, target: discover.Disk
     ) -> claim_moves.VDiskMove | None:
         """Return the move of the claim for the legs.
 
         What no vdisk fills of the claim is that before the move, None if an
         earlier release has begun it.
 
+        :param vdisk: the piece on the source.
         :returns: None if the legs have no server.
         """
         name, storage = self._name, self.backend.storage
-        vdisk = source.find(name)
-        if vdisk is None or vdisk.server_id is None:
+        if vdisk.server_id is None:
             return None
         placement = self.backend.operations.placement
         is_begun = target.has_moving(name)
@@ -257,8 +258,8 @@ class LegMove(leg_steps.LegSteps):
             copies.check_legs(storage, location, self.old, step.source)
             storage.end_move(self.old, name, self.volume.size)
             if coming:
-                source, _ = storage.find_vdisk(step.source, name)
-                if claim := self._claim_move(source, target):
+                source, vdisk = storage.find_vdisk(step.source, name)
+                if claim := self._claim_move(source, vdisk, target):
                     claim.give_back(self._moved_gb)
                 move_records.remove(storage.disk_root, name)
             self._remove(step.target)

@@ -15,7 +15,6 @@
 A command has read cinder.conf before.
 """
 
-import collections.abc
 import contextlib
 
 from cinder import exception as cinder_exc
@@ -48,7 +47,8 @@ class LegMover(mover.Mover):
         stopped: mover.IsStopped,
         percent: int,
     ) -> None:
-        with _sole_volume(volume_id) as (backend, volume):
+        with _sole():
+            backend, volume = backends.find(cfg.CONF, volume_id)
             _recover_others(backend, volume, location)
             _move(backend, volume, location, percent, None, progress, stopped)
 
@@ -68,7 +68,8 @@ class LegMover(mover.Mover):
         :param rate: MiB/s of the copy at most, 0 for no limit.
         :raises DiskPlacerError: as :meth:`move`.
         """
-        with _sole_volume(volume_id) as (backend, volume):
+        with _sole():
+            backend, volume = backends.find(cfg.CONF, volume_id)
             location = naming.location(volume).replaced(source, target)
             _recover_others(backend, volume, location)
             # from where the legs are now
@@ -86,7 +87,7 @@ class LegMover(mover.Mover):
                 lambda: False,
             )
             name = naming.volume(volume)
-            if source in backend.storage.disks_holding(name):
+            if backend.storage.disk(source).find(name):
                 raise exception.DiskError(
                     f'disk {source} has a vdisk {name} that is no part of its '
                     'volume: see "diskplacer-manage disk audit"'
@@ -98,7 +99,8 @@ class LegMover(mover.Mover):
         :raises DiskPlacerError: this is not possible, or another process
             moves legs.
         """
-        with _sole_volume(volume_id) as (backend, volume):
+        with _sole():
+            backend, volume = backends.find(cfg.CONF, volume_id)
             _recover_others(backend, volume, naming.location(volume))
             backend.storage.release_throttle()
 
@@ -128,15 +130,6 @@ def _sole() -> contextlib.AbstractContextManager[None]:
         leg_steps.LOCK,
         exception.DiskError('another process moves legs of a vdisk'),
     )
-
-
-@contextlib.contextmanager
-def _sole_volume(
-    volume_id: str,
-) -> collections.abc.Iterator[tuple[backends.Backend, Volume]]:
-    """Yield a volume and its backend; no other process moves legs then."""
-    with _sole():
-        yield backends.find(backends.from_conf(cfg.CONF), volume_id)
 
 
 def _recover_others(

@@ -57,7 +57,7 @@ class SetupTestCase(testtools.TestCase):
         with mock.patch.object(
             objects.Volume, 'get_by_id', return_value=volume
         ):
-            return backends.find(backends.from_conf(mock.Mock()), 'id')
+            return backends.find(mock.Mock(), 'id')
 
     def test_backend_of_a_volume(self):
         found, volume = self.find('node@lvm#pool')
@@ -79,6 +79,6 @@ class SetupTestCase(testtools.TestCase):
             side_effect=cinder_exc.VolumeNotFound(volume_id='id'),
         ):
             error = self.assertRaises(
-                exception.DiskError, backends.find, [], 'id'
+                exception.DiskError, backends.find, mock.Mock(), 'id'
             )
         self.assertIn('Cinder has no volume id', str(error))

@@ -225,7 +225,7 @@ class DecideTestCase(testtools.TestCase):
             )
             held = [coming] if is_begun else []
             self.disks['b'] = disks.make_disk('b', held=held)
-            claim = self.move._claim_move(source, self.disks['b'])
+            claim = self.move._claim_move(source, piece, self.disks['b'])
             self.assertEqual(unfilled_gb, claim.unfilled_gb)
 
     def test_taken_back_at_no_rate(self):
@@ -238,7 +238,8 @@ class DecideTestCase(testtools.TestCase):
         self.disks['b'] = disks.make_disk(
             'b', held=[VDisk('volume-1', '1', None, 1, moving=True)]
         )
-        self.storage.find_vdisk.return_value = self.disks['a'], None
+        piece = VDisk('volume-1', '1', None, 1)
+        self.storage.find_vdisk.return_value = self.disks['a'], piece
         ended = self.storage.end_move = mock.Mock()
         self.move.undo()
         ended.assert_called_once_with(OLD, 'volume-1', 2)
