@@ -17,12 +17,15 @@ import collections.abc
 import datetime
 import json
 import operator
-import os
+import pathlib
 import shlex
 import sys
 import typing
 
 import prettytable
+
+import _catalogue
+from tools import provenance
 
 Figures = dict[str, float | None]
 
@@ -81,6 +84,8 @@ def write(
 ) -> None:
     """Write figures and goals to a JSON file, and when and how they came.
 
+    The file is complete or not there.
+
     :param benchmark: the name of its script, without ``.py``.
     :param figures: {name: value}, None for what could not be measured. The
         lowest and highest of the runs of ``x`` are ``x_min`` and ``x_max``;
@@ -90,16 +95,15 @@ def write(
         'benchmark': benchmark,
         'date': datetime.date.today().isoformat(),
         'command': _command(benchmark, sys.argv[1:]),
-        'kernel': os.uname().release,
-        'cpus': os.cpu_count(),
+        **provenance.record(_catalogue.BENCHMARKS[benchmark].code),
         'figures': figures,
         'goals': [
             {**goal._asdict(), 'met': goal.met(figures)} for goal in goals
         ],
     }
-    with open(path, 'w', encoding='utf-8') as stream:
-        json.dump(content, stream, indent=2)
-        stream.write('\n')
+    partial = pathlib.Path(f'{path}.part')
+    partial.write_text(json.dumps(content, indent=2) + '\n')
+    partial.replace(path)
 
 
 def _command(benchmark: str, words: collections.abc.Sequence[str]) -> str:

@@ -21,7 +21,9 @@ import pathlib
 import re
 import typing
 
+import _catalogue
 import _report
+from tools import provenance
 
 DIRECTORY = pathlib.Path(__file__).with_name('results')
 
@@ -59,17 +61,36 @@ class Value(typing.NamedTuple):
         return found.pop() if len(found) == 1 else None
 
 
+class Machine(typing.NamedTuple):
+    """The machine of a result; ``load`` is that when the run began."""
+
+    kernel: str
+    cores: int
+    cpu: str = ''
+    load: float | None = None
+
+
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a benchmark has written."""
+    """What a benchmark has written.
+
+    ``revision`` is '' if it is not known. ``code`` has a hash for each path
+    that the benchmark measures, and is empty in results that have none.
+    """
 
     benchmark: str
     date: datetime.date
     command: str
-    kernel: str
-    cpus: int
+    machine: Machine
     figures: _report.Figures
     goals: tuple[_report.Goal, ...] = ()
+    revision: str = ''
+    code: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def changed(self) -> list[str]:
+        """Return the paths of the measured code that have changed since."""
+        paths = _catalogue.BENCHMARKS[self.benchmark].code
+        return provenance.changed(paths, self.code)
 
     def value(self, name: str) -> Value | None:
         """Return a figure of ``NAME [/ NAME]`` or ``NAME [- NAME]``.
@@ -132,12 +153,20 @@ def read(directory: pathlib.Path = DIRECTORY) -> dict[str, Result]:
             content['benchmark'],
             datetime.date.fromisoformat(content['date']),
             content['command'],
-            content['kernel'],
-            content['cpus'],
+            _machine(content),
             content['figures'],
             tuple(
                 _report.Goal(goal['figure'], goal['op'], goal['value'])
                 for goal in content['goals']
             ),
+            content.get('revision') or '',
+            content.get('code', {}),
         )
     return results
+
+
+def _machine(content: dict[str, typing.Any]) -> Machine:
+    """Return the machine; older results have less of it."""
+    if 'machine' in content:
+        return Machine(**content['machine'])
+    return Machine(content['kernel'], content['cpus'])

@@ -242,7 +242,7 @@ def work(hosts, way, vdisks, rounds, results):
 
 
 def measure(hosts, way, vdisks, rounds, limit):
-    """Return the median seconds of a claim, None if over the limit.
+    """Return the seconds of each claim, sorted; None if over the limit.
 
     :param limit: seconds for a single claim.
     """
@@ -260,7 +260,7 @@ def measure(hosts, way, vdisks, rounds, limit):
     finally:
         process.kill()
         process.join()
-    return statistics.median(seconds)
+    return sorted(seconds)
 
 
 def wait(process, results, limit):
@@ -305,12 +305,18 @@ def main():
                     args.hosts, way, vdisks, args.rounds, args.limit
                 )
             over = over or row[GRANULAR] is None
-            figures[f'{way}_seconds_{vdisks}'] = row[way]
+            name = f'{way}_seconds_{vdisks}'
+            figures[name] = row[way] and statistics.median(row[way])
+            if row[way]:
+                figures[f'{name}_min'] = row[way][0]
+                figures[f'{name}_max'] = row[way][-1]
         rows.append(
             (
                 vdisks,
                 *(
-                    'over limit' if row[way] is None else f'{row[way]:.3f}'
+                    'over limit'
+                    if row[way] is None
+                    else f'{statistics.median(row[way]):.3f}'
                     for way in (GRANULAR, OURS)
                 ),
             )

@@ -237,6 +237,8 @@ def main():
         for workers, made in found.items():
             name = f'{workers}_workers_{hosts}_hosts'
             figures[f'succeed_{name}'] = round(statistics.mean(made), 2)
+            figures[f'succeed_{name}_min'] = min(made)
+            figures[f'succeed_{name}_max'] = max(made)
             figures[f'all_succeed_{name}'] = made.count(REQUESTS) / len(made)
             cells[workers][hosts] = (
                 f'{statistics.mean(made):.2f} ({min(made)}-{max(made)})'

@@ -13,48 +13,52 @@
 #    under the License.
 
 
-# Run a benchmark in an environment that this script makes itself.
+# Run benchmarks in an environment that this script makes itself.
 #
 #   tools/bench.sh NAME [--json FILE] [ARGUMENT...]
+#   tools/bench.sh all [--list] [--hours N]
+#   tools/bench.sh quick [--list] [--hours N]
 #
 # NAME is a file of benchmarks/ without its .py; without a NAME, the script
 # prints all names. Those that measure a real cloud, or in a testbed guest, must
 # run as root.
+#
+# all measures each result of benchmarks/results whose code has changed, in a
+# day at most, and quick has shorter runs, about an hour in all. The same command
+# continues what was interrupted. Both must run as root; --list shows what there
+# is to do.
 
 set -u
 here=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
-env_help "${1:-}"
+# both have options of their own, and help
+[[ ${1:-} == all || ${1:-} == quick ]] || env_help "${1:-}"
 
-# benchmarks that run real services
-CLOUD='background_cost mapping_throughput sweep'
-# benchmarks that run in the guest of tools/testbed.sh
-TESTBED='agent_cost contention driver_ops elastic io_cost_feedback'
-TESTBED+=' profile_effect striping'
-
-names=$(cd benchmarks && echo [!_]*.py)
-names=${names//.py/}
 name=${1:-}
-if [[ -z $name || " $names " != *" $name "* ]]; then
-    echo "usage: tools/bench.sh NAME [--json FILE]; NAME: $names" >&2
-    exit 2
-fi
-shift
-
-profile=''
+profiles=''
 cloud=''
-if [[ " $CLOUD " == *" $name "* ]]; then
-    profile=cloud
+script=$name.py
+if [ "$name" = all ] || [ "$name" = quick ]; then
+    profiles='cloud testbed'
     cloud=cloud
-elif [[ " $TESTBED " == *" $name "* ]]; then
-    profile=testbed
+    script=_all.py
+elif ! kind=$(python3 benchmarks/_catalogue.py "${name:-none}"); then
+    echo "usage: tools/bench.sh NAME [--json FILE], all or quick; NAME:" \
+        "$(python3 benchmarks/_catalogue.py)" >&2
+    exit 2
+elif [ "$kind" != none ]; then
+    profiles=$kind
+    [ "$kind" = testbed ] || cloud=cloud
 fi
-if [ -n "$profile" ] && [ "$(id -u)" -ne 0 ]; then
-    echo "tools/bench.sh: $name runs a real $profile: needs root" >&2
+[ "$script" = _all.py ] || shift
+
+case " $* " in *' --list '*) profiles='' cloud='' ;; esac
+if [ -n "$profiles" ] && [ "$(id -u)" -ne 0 ]; then
+    echo "tools/bench.sh: $name runs a real ${profiles/ / and a }: needs root" >&2
     exit 1
 fi
 # shellcheck disable=SC2086
-env_packages $profile && env_make $cloud || exit 1
+env_packages $profiles && env_make $cloud || exit 1
 export PYTHONPATH=$ENV_TOP
-cd "$here" && exec python "$ENV_TOP/benchmarks/$name.py" "$@"
+cd "$here" && exec python "$ENV_TOP/benchmarks/$script" "$@"

@@ -18,7 +18,8 @@ benchmarks in ``benchmarks/results``. ``.. fidelity:: P4`` becomes the tables
 of a paper, ``.. fidelity-summary::`` counts their rows, and
 ``.. fidelity-results::`` lists the results. The role ``measured`` with the
 text ``RESULT FIGURE [UNIT]`` is a figure of a result with its interval, or
-*not measured*.
+*not measured*. A page that shows figures ends with a note on their results:
+how they came, and whether the code that they measured has changed since.
 """
 
 import collections.abc
@@ -26,6 +27,9 @@ import typing
 
 from docutils import nodes
 from docutils import statemachine
+from docutils import utils as docutils_utils
+from docutils.parsers import rst
+from sphinx import transforms
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util import docutils
@@ -45,6 +49,19 @@ def _depend(env: BuildEnvironment) -> None:
         env.note_dependency(str(path))
 
 
+def _used(env: BuildEnvironment) -> set[str]:
+    """Return the results that the page that is read shows, to be added to."""
+    used: set[str] = env.current_document.setdefault('measured', set())
+    return used
+
+
+def _parsed(state: typing.Any, lines: list[str]) -> list[nodes.Node]:
+    source = statemachine.StringList(lines, source=str(_fidelity.TABLES))
+    node = nodes.section(document=state.document)
+    sphinx_nodes.nested_parse_with_titles(state, source, node)
+    return node.children
+
+
 class Generated(docutils.SphinxDirective):
     """Puts lines of reStructuredText where it stands."""
 
@@ -55,16 +72,19 @@ class Generated(docutils.SphinxDirective):
     ) -> list[str]:
         raise NotImplementedError
 
+    def used(self, results: _results.Results) -> list[str]:
+        """Return the names of the results whose figures are shown."""
+        return []
+
     def run(self) -> list[nodes.Node]:
         _depend(self.env)
         try:
-            lines = self.lines(_fidelity.read(), _results.read())
+            results = _results.read()
+            lines = self.lines(_fidelity.read(), results)
         except ValueError as error:
             raise self.error(str(error)) from error
-        source = statemachine.StringList(lines, source=str(_fidelity.TABLES))
-        node = nodes.section(document=self.state.document)
-        sphinx_nodes.nested_parse_with_titles(self.state, source, node)
-        return node.children
+        _used(self.env).update(self.used(results))
+        return _parsed(self.state, lines)
 
 
 class Fidelity(Generated):
@@ -94,7 +114,25 @@ class MeasuredRole(docutils.SphinxRole):
         except ValueError as error:
             message = self.inliner.reporter.error(str(error), line=self.lineno)
             return [], [message]
+        _used(self.env).add(self.text.partition(' ')[0])
         return [nodes.Text(text)], []
+
+
+class Note(transforms.SphinxTransform):
+    """Ends a page with the note on the results that it shows."""
+
+    default_priority = 100
+
+    def apply(self, **kwargs: typing.Any) -> None:
+        used = self.env.current_document.get('measured')
+        if not used:
+            return
+        lines = fidelity_text.note_lines(_results.read(), used)
+        settings = self.document.settings
+        document = docutils_utils.new_document('note', settings)
+        rst.Parser().parse('\n'.join(lines), document)
+        page = self.document.next_node(nodes.section) or self.document
+        page += document.children
 
 
 def setup(app: Sphinx) -> dict[str, typing.Any]:
@@ -103,4 +141,5 @@ def setup(app: Sphinx) -> dict[str, typing.Any]:
     app.add_directive('fidelity-summary', FidelitySummary)
     app.add_directive('fidelity-results', FidelityResults)
     app.add_role('measured', MeasuredRole())
+    app.add_transform(Note)
     return {'parallel_read_safe': True}

@@ -181,17 +181,57 @@ def result_lines(results: _results.Results) -> list[str]:
     """Return when and how each result came."""
     if not results:
         return ['No result is committed yet.', '']
-    rows = [['Result', 'Date', 'Command', 'Machine']]
+    rows = [['Result', 'Date and command', 'Machine', 'Code']]
     for name, result in results.items():
         rows.append(
             [
                 f'``{name}``',
-                str(result.date),
-                f'``{result.command}``',
-                f'Linux {result.kernel}, {result.cpus} CPUs',
+                f'{result.date}\n\n``{result.command}``',
+                _machine_text(result.machine),
+                code_text(result),
             ]
         )
-    return table([20, 14, 38, 28], rows)
+    return table([18, 34, 22, 26], rows)
+
+
+def _machine_text(machine: _results.Machine) -> str:
+    text = f'Linux {machine.kernel}, {machine.cores} CPUs'
+    if machine.cpu:
+        text += f' ({machine.cpu})'
+    if machine.load is not None:
+        text += f', load {number(machine.load)} at the start'
+    return text
+
+
+def code_text(result: _results.Result) -> str:
+    """Say which code a result has measured, and whether it is that of now."""
+    if not result.code:
+        return (
+            'Measured before results recorded their code. The code it '
+            'measures may have changed since.'
+        )
+    text = f'Measured at revision {result.revision or "unknown"}'
+    paths = ', '.join(f'``{path}``' for path in result.changed())
+    if not paths:
+        return f'{text}, with the code as it is here.'
+    return f'{text}; the code it measures has changed since: {paths}.'
+
+
+def note_lines(
+    results: _results.Results, names: collections.abc.Iterable[str]
+) -> list[str]:
+    """Return the note of a page that shows figures of these results."""
+    lines = ['.. rubric:: Results on this page', '']
+    for name in sorted(names):
+        if name in results:
+            one = results[name]
+            lines += [
+                f'* ``{name}``, {one.date}, {_machine_text(one.machine)}: '
+                f'``{one.command}``. {code_text(one)}'
+            ]
+        else:
+            lines += [f'* ``{name}``: not measured yet.']
+    return [*lines, '']
 
 
 def table(

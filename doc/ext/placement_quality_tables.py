@@ -39,6 +39,9 @@ class Placement(fidelity.Generated):
         columns = len(rows[0]) - 1
         return fidelity_text.table([28, *[72 // columns] * columns], rows)
 
+    def used(self, results):
+        return [_RESULT]
+
     def rows(self, result):
         raise NotImplementedError
 

@@ -18,7 +18,7 @@ import pathlib
 import sys
 
 TOP = pathlib.Path(__file__).parents[2]
-sys.path[:0] = [str(TOP / 'doc' / 'ext'), str(TOP / 'benchmarks')]
+sys.path[:0] = [str(TOP), str(TOP / 'doc' / 'ext'), str(TOP / 'benchmarks')]
 
 # one line for each note and commit
 logging.getLogger('reno').setLevel(logging.WARNING)

@@ -17,17 +17,20 @@ import collections
 import collections.abc
 import dataclasses
 import datetime
-import os
 import shlex
 import statistics
 import typing
 
+from tools import provenance
 from tools.storm import invariants
 from tools.storm import kills
 from tools.storm import load
 from tools.storm import plan
 from tools.storm.invariants import Violation
 from tools.storm.plan import Done
+
+#: What a storm measures.
+MEASURED = ('cinder_vdisk_mapper', 'nova_diskplacer')
 
 
 @dataclasses.dataclass
@@ -41,7 +44,6 @@ class Outcome:
 
     seed: int
     seconds: int
-    revision: str
     command: collections.abc.Sequence[str]
     operations: load.Counts
     failures: list[str]
@@ -131,7 +133,6 @@ def content(outcome: Outcome) -> dict[str, typing.Any]:
     """Return what ``--json`` writes."""
     return {
         **_head('storm', outcome.command),
-        'revision': outcome.revision,
         'seed': outcome.seed,
         **_figures_and_goals(figures(outcome)),
         'violations': [dataclasses.asdict(one) for one in outcome.own],
@@ -160,7 +161,7 @@ def content_of_kills(
     """Return what ``--json`` writes of kills while servers move."""
     by_itself = [one for one in ended if not one.means and not one.violations]
     return {
-        **_head('storm-moves', ['--moves']),
+        **_head('storm', ['--moves']),
         **_figures_and_goals(
             {
                 'kills': len(ended),
@@ -192,8 +193,7 @@ def _head(
         'benchmark': benchmark,
         'date': datetime.date.today().isoformat(),
         'command': shlex.join(['tools/storm.sh', *words]),
-        'kernel': os.uname().release,
-        'cpus': os.cpu_count(),
+        **provenance.record(MEASURED),
     }
 
 

@@ -18,7 +18,6 @@ import collections.abc
 import contextlib
 import os
 import pathlib
-import subprocess
 import threading
 import time
 import traceback
@@ -234,7 +233,6 @@ class Storm:
         return report.Outcome(
             self._seed,
             seconds,
-            revision(),
             command,
             counts,
             [one for client in self._clients for one in client.failures],
@@ -299,15 +297,3 @@ def _rss(pid: int) -> int:
     """Return the resident memory of a process in bytes."""
     fields = pathlib.Path(f'/proc/{pid}/statm').read_text().split()
     return int(fields[1]) * os.sysconf('SC_PAGESIZE')
-
-
-def revision() -> str:
-    """Return the commit of the checkout, with + if it has changes."""
-    top = pathlib.Path(__file__).parents[2]
-    done = subprocess.run(
-        ['git', 'describe', '--always', '--dirty=+', '--abbrev=12'],
-        cwd=top,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout.strip()

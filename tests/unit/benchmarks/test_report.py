@@ -23,12 +23,13 @@ import _report
 
 class WriteTest(testtools.TestCase):
     def written(self, *words):
-        path = self.useFixture(fixtures.TempDir()).join('figures.json')
+        self.directory = self.useFixture(fixtures.TempDir())
+        path = self.directory.join('figures.json')
         argv = ['/somewhere/benchmarks/one.py', *words]
         self.useFixture(fixtures.MonkeyPatch('sys.argv', argv))
         _report.write(
             path,
-            'one',
+            'worker_race',
             {'seconds': 1.5, 'lost': None},
             [
                 _report.Goal('seconds', '<=', 2),
@@ -39,7 +40,7 @@ class WriteTest(testtools.TestCase):
 
     def test_figures_and_goals(self):
         found = self.written()
-        self.assertEqual('one', found['benchmark'])
+        self.assertEqual('worker_race', found['benchmark'])
         self.assertEqual({'seconds': 1.5, 'lost': None}, found['figures'])
         self.assertEqual(
             [
@@ -54,8 +55,15 @@ class WriteTest(testtools.TestCase):
         found = self.written()
         date = datetime.date.fromisoformat(found['date'])
         self.assertTrue(before <= date <= datetime.date.today())
-        self.assertEqual(os.uname().release, found['kernel'])
-        self.assertEqual(os.cpu_count(), found['cpus'])
+        machine = found['machine']
+        self.assertEqual(os.uname().release, machine['kernel'])
+        self.assertEqual(os.cpu_count(), machine['cores'])
+        self.assertTrue(machine['cpu'])
+        self.assertTrue(machine['load'] >= 0)
+
+    def test_no_file_is_left_in_part(self):
+        self.written()
+        self.assertEqual(['figures.json'], os.listdir(self.directory.path))
 
     def test_command_without_the_file(self):
         for words in (
@@ -63,6 +71,6 @@ class WriteTest(testtools.TestCase):
             ['--runs', '3', '--json=/tmp/figures.json', 'a b'],
         ):
             self.assertEqual(
-                "tools/bench.sh one --runs 3 'a b'",
+                "tools/bench.sh worker_race --runs 3 'a b'",
                 self.written(*words)['command'],
             )

@@ -45,8 +45,7 @@ def result(**figures):
         'one',
         datetime.date(2026, 11, 21),
         'tools/bench.sh one',
-        '6.18.0',
-        2,
+        _results.Machine('6.18.0', 2),
         CONTENT['figures'] | figures,
     )
 
@@ -57,6 +56,20 @@ class ResultTest(testtools.TestCase):
         (directory / 'one-seeking.json').write_text(json.dumps(CONTENT))
         (directory / 'README').write_text('no result')
         self.assertEqual({'one-seeking': result()}, _results.read(directory))
+
+    def test_machine_revision_and_code(self):
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        machine = {'cpu': 'A', 'cores': 4, 'kernel': '6.18.0', 'load': 0.5}
+        content = {
+            key: value
+            for key, value in CONTENT.items()
+            if key not in ('kernel', 'cpus')
+        }
+        content |= {'machine': machine, 'revision': 'ab', 'code': {'c': 'd'}}
+        (directory / 'one.json').write_text(json.dumps(content))
+        (found,) = _results.read(directory).values()
+        self.assertEqual(('6.18.0', 4, 'A', 0.5), found.machine)
+        self.assertEqual(('ab', {'c': 'd'}), (found.revision, found.code))
 
     def test_there_is_none(self):
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path)

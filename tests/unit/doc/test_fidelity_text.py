@@ -24,8 +24,7 @@ RESULT = _results.Result(
     'contention',
     datetime.date(2026, 11, 21),
     'tools/bench.sh contention --runs 5',
-    '6.18.0',
-    2,
+    _results.Machine('6.18.0', 2),
     {
         'change': -47.913,
         'change_min': -50.2,

@@ -23,8 +23,7 @@ RESULT = _results.Result(
     'placement_quality',
     datetime.date(2026, 11, 26),
     'tools/bench.sh placement_quality',
-    '6.18.0',
-    2,
+    _results.Machine('6.18.0', 2),
     {
         **{
             f'some_{policy}_{field}': 0.5

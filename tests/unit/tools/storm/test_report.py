@@ -38,7 +38,6 @@ def outcome(*violations):
     return report.Outcome(
         seed=7,
         seconds=960,
-        revision='abc',
         command=['--seed', '7'],
         operations=operations,
         failures=['boot: failed'],
@@ -57,7 +56,8 @@ class ReportTest(testtools.TestCase):
         content = json.loads(json.dumps(report.content(outcome())))
         self.assertEqual('storm', content['benchmark'])
         self.assertEqual('tools/storm.sh --seed 7', content['command'])
-        self.assertEqual((7, 'abc'), (content['seed'], content['revision']))
+        self.assertEqual(7, content['seed'])
+        self.assertEqual(set(report.MEASURED), set(content['code']))
         for value in content['figures'].values():
             self.assertIsInstance(value, int | float | None)
 

@@ -1,0 +1,234 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""All benchmarks: what they need, what they measure, and their results.
+
+Only the standard library is used, as tools/bench.sh reads this table before it
+has an environment. As a script it prints the kind of a benchmark, or without
+an argument the names of all.
+"""
+
+import sys
+import typing
+
+#: What a benchmark needs: nothing, a real cloud, or a guest of the testbed.
+NONE = 'none'
+CLOUD = 'cloud'
+TESTBED = 'testbed'
+
+
+class Run(typing.NamedTuple):
+    """A run of a benchmark whose result is committed.
+
+    ``minutes`` is about what it takes. ``quick`` are the arguments of a run
+    that takes ``quick_minutes`` and has other figures; None if there is none.
+    """
+
+    arguments: str
+    minutes: int
+    quick: str | None = None
+    quick_minutes: int = 0
+
+
+class Benchmark(typing.NamedTuple):
+    """A benchmark.
+
+    ``code`` are the files and directories of the project that decide what it
+    measures. ``script`` is set if it is not in benchmarks/; such a benchmark
+    is run by hand.
+    """
+
+    kind: str
+    code: tuple[str, ...]
+    runs: dict[str, Run]
+    script: str = ''
+
+
+_SCHEDULER = ('nova_diskplacer/scheduler', 'nova_diskplacer/mapping')
+_SEEKING = 'tools/seeking_disk'
+_WEIGHTS = (
+    'nova_diskplacer/agent/io_control.py',
+    'nova_diskplacer/io_weights',
+    'nova_diskplacer/monitor',
+)
+
+BENCHMARKS = {
+    'numa_alignment': Benchmark(
+        NONE,
+        _SCHEDULER,
+        {'numa_alignment': Run('', 3, '--servers 5 --cells 2', 1)},
+    ),
+    'worker_race': Benchmark(
+        NONE, _SCHEDULER, {'worker_race': Run('', 6, '--runs 5', 1)}
+    ),
+    'exact_claim': Benchmark(
+        NONE,
+        _SCHEDULER,
+        {'exact_claim': Run('', 10, '--rounds 1 --limit 10', 2)},
+    ),
+    'scheduler_cost': Benchmark(
+        NONE, _SCHEDULER, {'scheduler_cost': Run('', 15, '--rounds 2', 4)}
+    ),
+    'placement_quality': Benchmark(
+        NONE,
+        (
+            'nova_diskplacer/mapping',
+            'nova_diskplacer/scheduler/packing.py',
+            'nova_diskplacer/scheduler/plan.py',
+            'nova_diskplacer/scheduler/retries.py',
+        ),
+        {'placement_quality': Run('', 60, '--quick', 5)},
+    ),
+    'block_connection': Benchmark(
+        NONE,
+        ('nova_diskplacer/disks/filesystem',),
+        {'block_connection': Run('', 20, '--rounds 1 --seconds 1', 2)},
+    ),
+    'mapping_throughput': Benchmark(
+        CLOUD,
+        ('cinder_vdisk_mapper/attach', 'cinder_vdisk_mapper/backend')
+        + ('nova_diskplacer/mapping',),
+        {'mapping_throughput': Run('', 15, '--mib 20', 6)},
+    ),
+    'background_cost': Benchmark(
+        CLOUD,
+        (
+            'nova_diskplacer/agent/placement_sync.py',
+            'nova_diskplacer/placement',
+            'nova_diskplacer/report_format.py',
+            'nova_diskplacer/reports.py',
+            'nova_diskplacer/scheduler/host_disk_cache.py',
+            'nova_diskplacer/scheduler/report_listener.py',
+        ),
+        {'background_cost': Run('', 25, '--seconds 15', 6)},
+    ),
+    'agent_cost': Benchmark(
+        TESTBED,
+        (
+            'nova_diskplacer/agent/io_loop.py',
+            'nova_diskplacer/host/cgroups.py',
+            'nova_diskplacer/io_weights',
+            'nova_diskplacer/monitor',
+        ),
+        {
+            'agent_cost': Run(
+                '--rounds 20 --lasting 300', 30, '--rounds 3 --lasting 20', 6
+            )
+        },
+    ),
+    'driver_ops': Benchmark(
+        TESTBED,
+        (
+            'cinder_vdisk_mapper/attach',
+            'cinder_vdisk_mapper/backend',
+            'cinder_vdisk_mapper/driver.py',
+            'cinder_vdisk_mapper/vdisks',
+            'nova_diskplacer/disks/filesystem',
+            'nova_diskplacer/disks/lvm',
+        ),
+        {'driver_ops': Run('--quick', 20)},
+    ),
+    'io_cost_feedback': Benchmark(
+        TESTBED,
+        ('nova_diskplacer/disks/measure', 'nova_diskplacer/io_weights')
+        + (_SEEKING,),
+        {'io_cost_feedback': Run('', 15, '--seconds 3', 6)},
+    ),
+    'elastic': Benchmark(
+        TESTBED,
+        (
+            'cinder_vdisk_mapper/moves',
+            'nova_diskplacer/disks/copy_pace.py',
+            'nova_diskplacer/disks/lvm',
+            'nova_diskplacer/disks/mover.py',
+            'nova_diskplacer/elastic',
+            'nova_diskplacer/monitor/elastic_status.py',
+        ),
+        {'elastic': Run('', 35)},
+    ),
+    'striping': Benchmark(
+        TESTBED,
+        ('nova_diskplacer/disks/lvm/stripes.py',)
+        + ('nova_diskplacer/guest/stripe.py', _SEEKING),
+        {
+            'striping': Run(
+                '--repetitions 3', 35, '--repetitions 1 --streams 1 4', 8
+            ),
+            'striping-seeking': Run('--disk seeking --repetitions 3', 35),
+        },
+    ),
+    'contention': Benchmark(
+        TESTBED,
+        (*_WEIGHTS, _SEEKING),
+        {
+            'contention': Run('--runs 3', 35, '--quick', 8),
+            'contention-seeking': Run(
+                '--disk seeking --block 512k --runs 2', 35
+            ),
+            'contention-guests': Run('--guests --controller bfq --runs 3', 40),
+        },
+    ),
+    'profile_effect': Benchmark(
+        TESTBED,
+        (
+            'diskplacer_measure/sweep/measure/worker.sh',
+            'nova_diskplacer/agent/queue_policy.py',
+            'nova_diskplacer/profiles',
+            _SEEKING,
+        ),
+        {'profile_effect': Run('--repetitions 3', 45)},
+    ),
+    'sweep': Benchmark(
+        CLOUD,
+        ('diskplacer_measure/papers', 'diskplacer_measure/sweep', _SEEKING),
+        {
+            'sweep-seeking': Run(
+                '--disk seeking --results sweep-seeking.jsonl -- '
+                '--repetitions 3',
+                90,
+            ),
+            'sweep-throttled': Run(
+                '--disk throttled --results sweep-throttled.jsonl -- '
+                '--repetitions 3',
+                90,
+            ),
+        },
+    ),
+    'storm': Benchmark(
+        CLOUD,
+        ('cinder_vdisk_mapper', 'nova_diskplacer'),
+        {'storm': Run('--long', 150)},
+        'tools/storm.sh',
+    ),
+}
+
+
+def command(result: str) -> str:
+    """Return the command that makes a result, without ``--json FILE``."""
+    name = result.partition('-')[0]
+    benchmark = BENCHMARKS[name]
+    words = [benchmark.script or f'tools/bench.sh {name}']
+    return ' '.join(words + [benchmark.runs[result].arguments]).strip()
+
+
+def main() -> int:
+    scripts = {name: one for name, one in BENCHMARKS.items() if not one.script}
+    if len(sys.argv) == 1:
+        print(*sorted(scripts))
+        return 0
+    if sys.argv[1] not in scripts:
+        return 1
+    print(scripts[sys.argv[1]].kind)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
