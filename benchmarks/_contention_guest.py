@@ -98,7 +98,7 @@ def prepare(settings: Settings) -> dict[str, str]:
         queue = pathlib.Path(f'/sys/block/{kernel_name(device)}/queue')
         (queue / 'scheduler').write_text(scheduler)
         printed = manage(
-            'disk', 'prepare', device, '--medium', settings['medium'],
+            'disk', 'prepare', device, '--medium', settings['media'][device],
             '--fstab', str(TOP / 'fstab'), '--mbps', str(settings['mbps']),
             '--format', 'json',
         )  # fmt: skip

@@ -50,6 +50,8 @@ from tools.testbed import Testbed
 
 GUEST = '_contention_guest.py'
 SCHEDULERS = {'bfq': 'bfq', 'io_cost': 'mq-deadline'}
+# a throttled disk stands for either medium
+MEDIA = {'bfq': 'hdd', 'io_cost': 'ssd'}
 MIB = 1 << 20
 PAGE = 1 << 12
 MB = 10**6
@@ -268,7 +270,7 @@ def measure(
             mbps=round(mbps),
             scale_mb=round(SCALE_MB * mbps / PAPER_MBPS),
             sizes=sizes,
-            medium='hdd',
+            media={devices[name]: MEDIA[name] for name in names},
         )
         _throttle(args, bed, mbps)
         if 'io_cost' in names:
@@ -396,7 +398,9 @@ def main() -> int:
         '--controller',
         action='append',
         choices=sorted(SCHEDULERS),
-        help='only this one; may be repeated',
+        help='only this one; may be repeated (default: both, on the disk that '
+        'seeks bfq; for io_cost the agent takes that for a solid state disk, '
+        'as it has none on hard disks)',
     )
     parser.add_argument(
         '--disk',
@@ -434,7 +438,10 @@ def main() -> int:
         help='how many a task has in flight (default: %(default)s)',
     )
     args = parser.parse_args()
-    args.controller = args.controller or sorted(SCHEDULERS)
+    args.controller = args.controller or (
+        # the agent has no io.cost on a hard disk
+        sorted(SCHEDULERS) if args.disk == 'throttled' else ['bfq']
+    )
     if args.guests and args.disk == 'seeking':
         parser.error('--guests: --disk must be throttled')
     args.scale_mb = args.scale_mb or (6 if args.guests else 15)

@@ -66,7 +66,7 @@ def measure(args: argparse.Namespace, kind: str) -> Found:
         medium = 'ssd' if kind == 'ssd' else 'hdd'
         uuids = in_guest(
             'prepare', schedulers={device: 'mq-deadline'}, mbps=100,
-            scale_mb=128, sizes=[], medium=medium,
+            scale_mb=128, sizes=[], media={device: medium},
         )  # fmt: skip
         # seeks are as long as those of the tasks
         in_guest('measure', uuids=list(uuids.values()), seconds=3, mib=MIB)

@@ -127,6 +127,7 @@ def _disk(
         saved_joules=standby.joules if standby else None,
         speed=device.mbps * 1e6 or None,
         error=decision.refusals.get(device.uuid, '') if decision else '',
+        left_out=decision.left_out.get(device.uuid, '') if decision else '',
         **figures,
     )
 

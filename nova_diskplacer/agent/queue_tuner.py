@@ -22,7 +22,6 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
-from nova_diskplacer.agent import queue_policy
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.measure import plain_queue
@@ -32,11 +31,13 @@ from nova_diskplacer.host import log_once
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.profiles import definitions
+from nova_diskplacer.profiles import queue_policy
 
 LOG = logging.getLogger(__name__)
 
 PROFILE = 'diskplacer:profile'
 
+ON = 'on'
 DRY_RUN = 'dry_run'
 OFF = 'off'
 
@@ -48,7 +49,9 @@ class QueueTuner:
     """Tunes the queues of this host's disks, and restores them.
 
     A queue is restored when the last server with a profile for it has left
-    the disk, also by an agent that was started later. A queue is left alone
+    the disk, also by an agent that was started later. While I/O weights are
+    on, hard disks without servers have the scheduler that weights need. A
+    queue is left alone
     while its disk is being measured, and restored after a killed measurement.
 
     :raises DiskPlacerError: a profile is invalid.
@@ -56,6 +59,8 @@ class QueueTuner:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._mode: str = conf.diskplacer_agent.queue_tuning
+        weights = conf.diskplacer_weights
+        self._controller = weights.controller if weights.mode == ON else None
         self._profiles = catalogue.load(conf.diskplacer.profile_dirs)
         self._saved = saved_settings.SavedSettings(
             os.path.join(conf.diskplacer_agent.state_dir, 'queues'),
@@ -118,19 +123,25 @@ class QueueTuner:
         if disk.health == discover.HUNG:
             # a change of its queue would hang
             return
-        if not servers or self._mode == OFF:
+        if self._mode == OFF or not (servers or self._controller):
             self._saved.restore(disk.uuid)
             return
         if disk.health == discover.MISSING:
             # it may return unchanged
             return
         profiles = self._profiles_of(servers)
-        target = queue_policy.merge_profiles(profiles, disk.medium)
+        target = queue_policy.decide(
+            profiles, disk.medium, self._controller
+        ).queue
         if target == definitions.Queue():
             self._saved.restore(disk.uuid)
         else:
-            names = ', '.join(profile.name for profile in profiles)
-            self._tune(disk, target, f'disk {disk.uuid}, for {names}')
+            names = [profile.name for profile in profiles]
+            if self._controller:
+                names.append('I/O weights')
+            self._tune(
+                disk, target, f'disk {disk.uuid}, for {", ".join(names)}'
+            )
 
     def _profiles_of(
         self, servers: list[libvirt_servers.Server]

@@ -130,7 +130,7 @@ def _summary(state: status.Status, now: float) -> str:
 
 
 def _notes(state: status.Status) -> list[str]:
-    """Return the warnings in force and the errors, a line for each."""
+    """Return warnings and errors, and why disks have no weights."""
     notes = []
     if state.mode != 'off' and not state.deciding:
         notes.append('! weights cannot be decided now: see the log')
@@ -141,6 +141,8 @@ def _notes(state: status.Status) -> list[str]:
         notes += [f'! {name}: {warning}' for warning in disk.warnings.values()]
         if disk.error:
             notes.append(f'! {name}: weights do nothing: {disk.error}')
+        if disk.left_out:
+            notes.append(f'{name} has no weights: {disk.left_out}')
     notes += [
         f'! {uuid[:_UUID_LENGTH]} is not watched: {reason}'
         for uuid, reason in sorted(state.unwatched.items())
@@ -173,7 +175,7 @@ def _disk_rows(state: status.Status, long: bool) -> list[Row]:
             _milliseconds(disk.latency),
             f'{disk.pressure:.0%}',
             _activity(disk),
-            'ERROR' if disk.error else disk.controller or '-',
+            _weights(disk),
         )
         for disk in disks
     ]
@@ -184,6 +186,12 @@ def _sum(disk: status.Disk) -> str:
     if disk.speed is None:
         return '-'
     return f'{(disk.read_bytes + disk.write_bytes) / disk.speed:.0%}'
+
+
+def _weights(disk: status.Disk) -> str:
+    if disk.error:
+        return 'ERROR'
+    return 'left out' if disk.left_out else disk.controller or '-'
 
 
 def _activity(disk: status.Disk) -> str:

@@ -13,6 +13,8 @@
 """diskplacer-manage weights: whether the kernel honours I/O weights here."""
 
 import argparse
+import collections
+import collections.abc
 import dataclasses
 import os
 from typing import Any
@@ -23,13 +25,25 @@ from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import sampler
+from nova_diskplacer.profiles import advice
+from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import definitions
+from nova_diskplacer.profiles import queue_policy
+
+_MODULES = '/lib/modules'
+_BFQ_MODULE = '/bfq.ko'
+
+_Profiles = collections.abc.Mapping[str, list[definitions.Profile]]
 
 _HINTS = {
     manager.OFF: 'Weights are off: set [diskplacer_weights] mode=on, or '
@@ -84,62 +98,129 @@ def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         columns = ('UUID', 'Device', 'Controller', 'Problem', 'Command')
         rows = [dataclasses.astuple(disk_check) for disk_check in checks]
         print(shell.make_table(columns, rows, ('Problem', 'Command')))
-        hint = _HINTS.get(conf.diskplacer_weights.mode)
-        if hint:
+        for hint in hints(conf):
             print(hint)
     return exit_status.of(
         [disk_check for disk_check in checks if not disk_check.controller]
     )
 
 
+def hints(conf: cfg.ConfigOpts) -> collections.abc.Iterator[str]:
+    """Yield what holds for all disks of this host, a line each."""
+    if conf.diskplacer_weights.mode in _HINTS:
+        yield _HINTS[conf.diskplacer_weights.mode]
+    if _sets_schedulers(conf):
+        for profile in _catalogue(conf).values():
+            for medium, queue in sorted(profile.queue.items()):
+                if queue_policy.excludes_bfq(queue) and queue_policy.needs_bfq(
+                    medium, conf.diskplacer_weights.controller
+                ):
+                    yield queue_policy.left_out(profile.name, medium, queue)
+
+
 def check(conf: cfg.ConfigOpts, sys: str = sysfs.SYS) -> list[DiskCheck]:
     """Return the checks of all prepared disks of this host, sorted.
 
     :raises ContentionError: the host has no cgroup v2 with I/O.
+    :raises ProfileError: a profile is invalid.
     """
-    disks = discover.discover(conf.diskplacer.disk_root)
+    disks = list(discover.discover(conf.diskplacer.disk_root))
     devices, missing = sampler.find_devices(disks, sys)
     hierarchy = cgroups.hierarchy()
+    profiles = _profiles_by_disk(conf, disks) if _sets_schedulers(conf) else {}
     checks = [DiskCheck(uuid, '', '', why) for uuid, why in missing.items()]
     checks += [
-        _check_disk(conf, device, hierarchy, sys)
-        for device in devices.values()
+        _check_disk(conf, device, profiles.get(uuid, []), hierarchy, sys)
+        for uuid, device in devices.items()
     ]
     return sorted(checks, key=lambda disk_check: disk_check.uuid)
+
+
+def _sets_schedulers(conf: cfg.ConfigOpts) -> bool:
+    return bool(conf.diskplacer_agent.queue_tuning == 'on')
+
+
+def _catalogue(conf: cfg.ConfigOpts) -> catalogue.Catalogue:
+    return catalogue.load(conf.diskplacer.profile_dirs)
+
+
+def _profiles_by_disk(
+    conf: cfg.ConfigOpts, disks: list[discover.Disk]
+) -> _Profiles:
+    """Return the profiles of the running servers on each disk, by its UUID.
+
+    There are none while libvirt does not answer, which is told.
+    """
+    profiles = _catalogue(conf)
+    uri: str = conf.diskplacer_agent.libvirt_uri
+    try:
+        servers = libvirt_servers.list_servers(uri)
+    except exception.HypervisorError as error:
+        shell.write_progress(
+            f'The profiles of running servers are not checked: {error}\n'
+        )
+        return {}
+    running = [server for server in servers if server.running]
+    found = collections.defaultdict(list)
+    for uuid, some in usage.servers_by_disk(running, disks).items():
+        for server in some:
+            profile = profiles.get(server.extra_specs.get(advice.PROFILE, ''))
+            if profile:
+                found[uuid].append(profile)
+    return found
 
 
 def _check_disk(
     conf: cfg.ConfigOpts,
     device: Device,
+    profiles: list[definitions.Profile],
     hierarchy: cgroups.Hierarchy,
     sys: str,
 ) -> DiskCheck:
     choice = conf.diskplacer_weights.controller
-    use_bfq = (
-        device.rotational
-        or choice == controllers.BFQ
-        or not _has_io_cost(hierarchy)
-    )
-    command = (
-        f'echo bfq > /sys/block/{device.name}/queue/scheduler'
-        if use_bfq
-        else f'diskplacer-manage disk measure {device.uuid}'
-    )
+    medium = controllers.medium_of(device)
+    decision = queue_policy.decide(profiles, medium, choice)
+    if decision.left_out:
+        return DiskCheck(device.uuid, device.name, '', decision.left_out)
+    command = ''
     try:
         name = controllers.configured_controller(device, choice, sys)
+        scheduler = controllers.scheduler_of(device, sys)
+        if name == controllers.BFQ and scheduler != controllers.BFQ:
+            if _kernel_has_bfq(device, sys):
+                if _sets_schedulers(conf):
+                    # the agent sets it
+                    return DiskCheck(device.uuid, device.name, name)
+                command = (
+                    f'echo bfq > /sys/block/{device.name}/queue/scheduler'
+                )
+        elif name == controllers.IO_COST and _has_io_cost(hierarchy):
+            command = f'diskplacer-manage disk measure {device.uuid}'
         measured = name == controllers.IO_COST and io_model.load(
             conf.diskplacer.disk_root, device.uuid
         )
         if not measured or not _has_io_cost(hierarchy):
             controllers.active_controller(device, hierarchy, choice, sys)
     except (exception.DiskPlacerError, OSError) as error:
-        # the remedy for heads of NVMe multipath is in the error
-        command = '' if device.paths else command
         return DiskCheck(device.uuid, device.name, '', str(error), command)
-    advice = controllers.advice(device, name)
+    advice_ = controllers.advice(device, name)
+    if advice_:
+        command = f'diskplacer-manage disk measure {device.uuid}'
     return DiskCheck(
-        device.uuid, device.name, name, advice, command if advice else ''
+        device.uuid, device.name, name, advice_, command if advice_ else ''
     )
+
+
+def _kernel_has_bfq(device: Device, sys: str) -> bool:
+    """Return whether BFQ is there, or a module that the kernel would load."""
+    if controllers.BFQ in block_queue.read(device.name, sys).schedulers:
+        return True
+    modules = f'{_MODULES}/{os.uname().release}/modules.dep'
+    try:
+        with open(modules, encoding='utf-8') as stream:
+            return any(_BFQ_MODULE in line for line in stream)
+    except OSError:
+        return False
 
 
 def _has_io_cost(hierarchy: cgroups.Hierarchy) -> bool:

@@ -97,7 +97,8 @@ vdisks on which disks, and the extra specs of their flavors.
         help="""
 Tuning of the request queues of prepared disks (I/O scheduler, read-ahead and
 so on) to the profiles of the servers that run and have vdisks there, see
-``diskplacer:profile``. The agent never changes any other queue.
+``diskplacer:profile``, and to I/O weights, see ``[diskplacer_weights]
+controller``. The agent never changes any other queue.
 """,
     ),
     cfg.BoolOpt(

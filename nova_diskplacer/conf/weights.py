@@ -43,16 +43,23 @@ v2 with the io controller.
         choices=[
             (
                 'auto',
-                'bfq on disks whose I/O scheduler is bfq, io.cost on others',
+                'bfq on hard disks, and on solid state disks whose I/O '
+                'scheduler is bfq; io.cost on other solid state disks',
             ),
-            ('bfq', 'bfq, on disks whose I/O scheduler is bfq'),
-            ('io.cost', 'io.cost on all disks'),
+            ('bfq', 'bfq on all disks'),
+            (
+                'io.cost',
+                'io.cost on solid state disks; an error on hard disks',
+            ),
         ],
         help="""
-Mechanism of the kernel that enforces weights. io.cost works with any I/O
-scheduler, and needs a model of the disk's speed: see ``diskplacer-manage disk
-measure``. Where the mechanism is not available the agent shows an error and
-sets no weights.
+Mechanism of the kernel that enforces weights. Where it is bfq, the agent sets
+bfq as the I/O scheduler of the disk (``[diskplacer_agent] queue_tuning``),
+unless the profile of a server there excludes it: such a disk is left without
+weights. io.cost works with any I/O scheduler, and needs a model of the disk's
+speed: see ``diskplacer-manage disk measure``. It does not keep the own queue
+of a hard disk from preferring servers that read in sequence. Where the
+mechanism is not available the agent shows an error and sets no weights.
 """,
     ),
     cfg.StrOpt(

@@ -24,9 +24,10 @@ class Device:
     """The block device whose queue serves a prepared disk alone.
 
     ``uuid`` is the disk's UUID, ``name`` the device's name (``sda``),
-    ``number`` is ``major:minor``. ``mbps`` is the known throughput of the
-    disk in MB/s (10^6 bytes), 0 if unknown. ``paths`` are the names of the
-    paths of an NVMe disk with native multipath, whose head it is.
+    ``number`` is ``major:minor``. ``rotational`` is whether the disk's medium
+    is hdd. ``mbps`` is the known throughput of the disk in MB/s (10^6
+    bytes), 0 if unknown. ``paths`` are the names of the paths of an NVMe disk
+    with native multipath, whose head it is.
     """
 
     uuid: str

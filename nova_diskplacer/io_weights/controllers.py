@@ -17,14 +17,15 @@ The kernel accepts weights even where no controller honours them.
 
 import dataclasses
 
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
+from nova_diskplacer.profiles import queue_policy
 
-BFQ = 'bfq'
-IO_COST = 'io.cost'
-AUTO = 'auto'
+BFQ = queue_policy.BFQ
+IO_COST = queue_policy.IO_COST
 
 #: The kernel's minimum and default; weights are never above the default.
 MIN_WEIGHT = 1
@@ -35,10 +36,6 @@ IO_COST_QOS = 'io.cost.qos'
 _BFQ_ON_FLASH = (
     'BFQ keeps a disk idle to wait for a server, which costs a solid state '
     'disk throughput; io.cost works with any I/O scheduler'
-)
-_IO_COST_ON_HARD_DISK = (
-    'io.cost does not keep the own queue of a hard disk from preferring '
-    'servers that read in sequence; bfq does'
 )
 
 
@@ -72,13 +69,14 @@ def active_controller(
         message names remedies.
     :raises OSError: the device is gone.
     """
-    scheduler = _scheduler(device.name, sys)
+    scheduler = scheduler_of(device, sys)
     if configured_controller(device, choice, sys) == BFQ:
         if scheduler != BFQ:
             raise exception.ContentionError(
-                f'{_lacks(device, scheduler)} and [diskplacer_weights] '
-                'controller=bfq: choose bfq for it (a profile, a udev rule), '
-                'or controller=auto'
+                f'the I/O scheduler of {device.name} is {scheduler}, and I/O '
+                f'weights need bfq {_why_bfq(device)}: the agent sets it with '
+                '[diskplacer_agent] queue_tuning=on where the kernel has it '
+                '(CONFIG_IOSCHED_BFQ); or set it yourself, by a udev rule'
             )
         queue = f'{sys}/class/block/{device.name}/queue'
         if sysfs.read(f'{queue}/iosched/slice_idle') == '0':
@@ -99,7 +97,8 @@ def configured_controller(
     """Return the name of the controller that should honour weights on a disk.
 
     :param choice: ``[diskplacer_weights] controller``.
-    :raises ContentionError: no controller can honour weights on it.
+    :raises ContentionError: no controller can honour weights on it, or the
+        configured one is refused there.
     :raises OSError: the device is gone.
     """
     if device.paths:
@@ -107,18 +106,34 @@ def configured_controller(
             f'{device.name} is an NVMe disk with native multipath, whose '
             'queue no request passes: boot with nvme_core.multipath=N'
         )
-    if choice != AUTO:
-        return choice
-    return BFQ if _scheduler(device.name, sys) == BFQ else IO_COST
+    medium = medium_of(device)
+    queue_policy.check_controller(medium, choice)
+    if queue_policy.needs_bfq(medium, choice):
+        return BFQ
+    if choice == IO_COST:
+        return IO_COST
+    return BFQ if scheduler_of(device, sys) == BFQ else IO_COST
 
 
 def advice(device: Device, controller: str) -> str:
     """Return why another controller is better for a disk, '' if none is."""
-    if controller == BFQ and not device.rotational:
-        return _BFQ_ON_FLASH
-    if controller == IO_COST and device.rotational:
-        return _IO_COST_ON_HARD_DISK
-    return ''
+    return _BFQ_ON_FLASH if controller == BFQ and not device.rotational else ''
+
+
+def medium_of(device: Device) -> str:
+    """Return the medium of a disk, hdd or ssd."""
+    return constants.HDD if device.rotational else constants.SSD
+
+
+def scheduler_of(device: Device, sys: str = sysfs.SYS) -> str:
+    """Return the name of a disk's I/O scheduler.
+
+    :raises OSError: the device is gone.
+    """
+    path = f'{sys}/class/block/{device.name}/queue/scheduler'
+    listed = sysfs.read(path)
+    # a single scheduler (none) is listed without brackets
+    return listed.partition('[')[2].partition(']')[0] or listed
 
 
 def _check_io_cost(
@@ -131,25 +146,20 @@ def _check_io_cost(
             }
     except FileNotFoundError as error:
         raise exception.ContentionError(
-            f'{_lacks(device, scheduler)} and the kernel has no io.cost '
-            f'({error.filename} does not exist): choose bfq for it (a '
-            'profile, a udev rule), or boot a kernel with '
+            f'the kernel has no io.cost ({error.filename} does not exist) for '
+            f'{device.name}, whose I/O scheduler is {scheduler}: choose bfq '
+            'for it (a profile, a udev rule), or boot a kernel with '
             'CONFIG_BLK_CGROUP_IOCOST'
         ) from None
     if device.number not in enabled:
         raise exception.ContentionError(
             f'io.cost is not enabled for {device.name} and its I/O scheduler '
             f'is {scheduler}: measure the disk, diskplacer-manage disk '
-            f'measure {device.uuid}, or choose bfq for it (a profile, a udev '
-            'rule)'
+            f'measure {device.uuid}'
         )
 
 
-def _lacks(device: Device, scheduler: str) -> str:
-    return f'the I/O scheduler of {device.name} is {scheduler}, not bfq,'
-
-
-def _scheduler(name: str, sys: str) -> str:
-    listed = sysfs.read(f'{sys}/class/block/{name}/queue/scheduler')
-    # a single scheduler (none) is listed without brackets
-    return listed.partition('[')[2].partition(']')[0] or listed
+def _why_bfq(device: Device) -> str:
+    if device.rotational:
+        return 'on a hard disk'
+    return 'with [diskplacer_weights] controller=bfq'

@@ -14,20 +14,16 @@
 
 import collections.abc
 import dataclasses
-import functools
 
 import numpy
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from nova_diskplacer import exception
-from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import log_once
-from nova_diskplacer.host import probes
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import bfq_settings
-from nova_diskplacer.io_weights import controllers as controllers_
+from nova_diskplacer.io_weights import controller_finder
+from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
@@ -41,10 +37,8 @@ ON = 'on'
 DRY_RUN = 'dry_run'
 OFF = 'off'
 
-# Intervals between two detections of controllers, and between two readings of
-# measured models.
+# Intervals between two searches for controllers.
 _CONTROLLER_INTERVALS = 5
-_MODEL_INTERVALS = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,14 +46,16 @@ class Decision:
     """The decision of an interval.
 
     ``controllers`` are the active controllers of disks, by UUID; ``refusals``
-    are the reasons why a disk has none. ``weights`` are those wanted,
-    ``errors`` the reasons why one is not in force. ``changes`` is the number
-    of weights that differ from the last interval.
+    are the reasons why a disk has none, and ``left_out`` why one has none on
+    purpose. ``weights`` are those wanted, ``errors`` the reasons why one is
+    not in force. ``changes`` is the number of weights that differ from the
+    last interval.
     """
 
     shares: policy.Shares
-    controllers: collections.abc.Mapping[str, controllers_.Controller]
+    controllers: collections.abc.Mapping[str, controllers.Controller]
     refusals: collections.abc.Mapping[str, str]
+    left_out: collections.abc.Mapping[str, str]
     weights: collections.abc.Mapping[types.ConsumerDisk, int]
     errors: collections.abc.Mapping[types.ConsumerDisk, str]
     changes: int
@@ -86,13 +82,10 @@ class WeightManager:
         self._bfq_settings = bfq_settings.BFQSettings(conf)
         self._interval = 0
         self._devices: collections.abc.Mapping[str, Device] = {}
-        self._models: dict[str, io_model.Model | None] = {}
-        self._probes: dict[str, probes.Probe[io_model.Model | None]] = {}
-        self._controllers: dict[str, controllers_.Controller] = {}
-        self._refusals: dict[str, str] = {}
-        self._log = log_once.ChangeLogger(LOG, logging.ERROR)
-        self._advice_log = log_once.ChangeLogger(LOG)
-        self._dry_run_log = log_once.ChangeLogger(LOG, logging.INFO)
+        self._finder = controller_finder.ControllerFinder(
+            conf, hierarchy, self._io_cost, self._profiles, self._on
+        )
+        self._found = controller_finder.Controllers({}, {}, {})
         self._consumers: collections.abc.Mapping[str, types.Consumer] = {}
         self._policies: dict[str, tiers.ConsumerPolicy] = {}
         self._weights: dict[types.ConsumerDisk, int] = {}
@@ -109,17 +102,18 @@ class WeightManager:
         :param seekers: pairs that seek excessively.
         :raises DiskPlacerError: saved settings cannot be read or written.
         """
+        if (
+            sample.devices != self._devices
+            or sample.consumers != self._consumers
+            or self._interval % _CONTROLLER_INTERVALS == 0
+        ):
+            self._found = self._finder.find(sample)
+            self._devices = sample.devices
         if sample.consumers != self._consumers:
             self._policies = tiers.consumer_policies(
                 sample.consumers.values(), self._conf, self._profiles
             )
             self._consumers = sample.consumers
-        if (
-            sample.devices != self._devices
-            or self._interval % _CONTROLLER_INTERVALS == 0
-        ):
-            self._detect_controllers(sample.devices)
-            self._devices = sample.devices
         self._interval += 1
         shares = self._share_policy.compute(
             sample, self._used_bytes(sample), self._policies, seekers
@@ -134,7 +128,7 @@ class WeightManager:
         self._weights = {
             pair: weight
             for pair, weight, exempt in rows
-            if pair[1] in self._controllers and not exempt
+            if pair[1] in self._found.active and not exempt
         }
         errors: dict[types.ConsumerDisk, str] = {}
         if self._on:
@@ -143,7 +137,7 @@ class WeightManager:
                 self._weights,
                 sample.consumers.values(),
                 sample.devices,
-                self._controllers,
+                self._found.active,
             )
             self._bfq_settings.apply(
                 self._contended_by_bfq(sample), sample.seconds
@@ -152,8 +146,9 @@ class WeightManager:
             self._log_dry_run()
         return Decision(
             shares=shares,
-            controllers=self._controllers,
-            refusals=self._refusals,
+            controllers=self._found.active,
+            refusals=self._found.refusals,
+            left_out=self._found.left_out,
             weights=self._weights,
             errors=errors,
             changes=len(self._weights.items() - before.items()),
@@ -164,7 +159,7 @@ class WeightManager:
         lowered = {
             pair
             for pair, weight in self._weights.items()
-            if weight < controllers_.DEFAULT_WEIGHT
+            if weight < controllers.DEFAULT_WEIGHT
         }
         for key, uuid in sorted(lowered - self._lowered):
             LOG.info(
@@ -174,7 +169,6 @@ class WeightManager:
                 uuid,
             )
         self._lowered = (self._lowered | lowered) & self._weights.keys()
-        self._dry_run_log.clear_except(self._controllers)
 
     def _contended_by_bfq(self, sample: types.Sample) -> dict[Device, int]:
         contended = bfq_settings.find_contended(
@@ -183,7 +177,7 @@ class WeightManager:
         return {
             sample.devices[uuid]: lowered
             for uuid, lowered in contended.items()
-            if self._controllers.get(uuid) == controllers_.BFQ_CONTROLLER
+            if self._found.active.get(uuid) == controllers.BFQ_CONTROLLER
             and sample.devices[uuid].rotational
         }
 
@@ -198,59 +192,3 @@ class WeightManager:
         speed = numpy.array(of_disks)[sample.pairs.disk_rows]
         moved = sample.read_bytes + sample.write_bytes
         return numpy.where(speed > 0, sample.charged_seconds * speed, moved)
-
-    def _detect_controllers(
-        self, devices: collections.abc.Mapping[str, Device]
-    ) -> None:
-        """Find the active controllers of disks; enable io.cost if needed."""
-        if self._on:
-            self._io_cost.disable_except(devices)
-        active, refusals = {}, {}
-        for uuid, device in devices.items():
-            try:
-                active[uuid] = self._controller(device)
-            except (exception.DiskPlacerError, OSError) as error:
-                refusals[uuid] = str(error)
-        for uuid, reason in refusals.items():
-            self._log.log(
-                uuid,
-                'I/O weights have no effect on disk %s: %s',
-                uuid,
-                reason,
-            )
-        self._log.clear_except(refusals)
-        for uuid, controller in active.items():
-            advice = controllers_.advice(devices[uuid], controller.name)
-            if advice:
-                self._advice_log.log(uuid, 'Disk %s: %s', uuid, advice)
-        self._controllers, self._refusals = active, refusals
-
-    def _controller(self, device: Device) -> controllers_.Controller:
-        choice = self._conf.diskplacer_weights.controller
-        name = controllers_.configured_controller(device, choice)
-        if name == controllers_.BFQ:
-            if self._on:
-                self._io_cost.disable(device.uuid)
-        else:
-            model = self._measured_model(device.uuid)
-            if model is not None and not self._on:
-                self._dry_run_log.log(
-                    device.uuid,
-                    'Dry run: io.cost would be enabled on disk %s.',
-                    device.uuid,
-                )
-                return controllers_.IO_COST_CONTROLLER
-            if model is not None:
-                self._io_cost.enable(device, model)
-        return controllers_.active_controller(device, self._hierarchy, choice)
-
-    def _measured_model(self, uuid: str) -> io_model.Model | None:
-        if uuid not in self._models or self._interval % _MODEL_INTERVALS == 0:
-            load = functools.partial(
-                io_model.load, self._conf.diskplacer.disk_root, uuid
-            )
-            probe = self._probes.setdefault(uuid, probes.Probe(load))
-            # a hung disk keeps the model loaded before
-            if probe.wait(probe.request(), probes.TIMEOUT):
-                self._models[uuid] = probe.latest
-        return self._models.get(uuid)

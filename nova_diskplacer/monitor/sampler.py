@@ -17,6 +17,7 @@ import os
 
 from oslo_config import cfg
 
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import block_queue
@@ -143,7 +144,8 @@ def find_devices(
             disk.uuid,
             name,
             number,
-            block.rotational,
+            # as the operator has told, where a virtual device tells wrongly
+            disk.medium == constants.HDD if disk.medium else block.rotational,
             disk.mbps,
             tuple(map(os.path.basename, paths)),
         )

@@ -39,7 +39,8 @@ class Disk:
     agent: None without a standby timeout, the last also without figures for
     its model. ``speed`` is its known throughput in bytes/s (None: unknown).
     ``controller`` is the name of the controller that applies I/O weights
-    (empty: none), ``error`` the reason why there is none.
+    (empty: none). ``error`` is the reason why there is none, or ``left_out``
+    if it has none on purpose.
     """
 
     uuid: str
@@ -64,6 +65,7 @@ class Disk:
     speed: float | None
     controller: str
     error: str
+    left_out: str
     warnings: collections.abc.Mapping[str, str]
     totals: diskstats.Counters
 

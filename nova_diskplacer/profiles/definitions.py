@@ -23,9 +23,9 @@ Specs = collections.abc.Mapping[str, str]
 class Queue:
     """Settings of the request queue of a disk of one medium.
 
-    ``schedulers`` is in order of preference: the first that the kernel has is
-    taken; empty, or None for the others, leaves the queue as it is. The units
-    are in the names; ``wbt_lat_usec`` 0 turns writeback throttling off.
+    ``schedulers`` is in order of preference, see ``queue_policy``; empty, or
+    None for the others, leaves the queue as it is. The units are in the names;
+    ``wbt_lat_usec`` 0 turns writeback throttling off.
     """
 
     schedulers: tuple[str, ...] = ()

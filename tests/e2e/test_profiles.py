@@ -16,10 +16,10 @@
 import os
 import signal
 
-from nova_diskplacer.agent import queue_policy
 from nova_diskplacer.disks import identity
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import queue_policy
 from tests.e2e import base
 
 

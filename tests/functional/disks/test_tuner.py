@@ -23,7 +23,6 @@ from oslo_config import cfg
 
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
-from nova_diskplacer.agent import queue_policy
 from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
@@ -31,6 +30,7 @@ from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.profiles import definitions
+from nova_diskplacer.profiles import queue_policy
 from tests import loops
 from tests import shell
 

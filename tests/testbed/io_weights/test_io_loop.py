@@ -141,6 +141,7 @@ class IOLoopTest(test_bfq.BFQTestCase):
         self.assertIsNone(weight_of(quiet))
 
     def test_nothing_honours_weights(self):
+        self.configure('diskplacer_agent', queue_tuning='off')
         self.schedule('mq-deadline')
         running, _ = self.start()
         self.read_in(self.hog)
@@ -149,7 +150,7 @@ class IOLoopTest(test_bfq.BFQTestCase):
         )
         (disk,) = running.current_status().disks
         self.assertEqual('', disk.controller)
-        self.assertIn('io.cost', disk.error)
+        self.assertIn('is mq-deadline, and I/O weights need', disk.error)
         self.assertEqual(
             1, self.log.output.count('I/O weights have no effect')
         )

@@ -11,6 +11,7 @@
 #    under the License.
 
 import contextlib
+import dataclasses
 import errno
 import os
 import shutil
@@ -25,7 +26,6 @@ from oslotest import base
 
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
-from nova_diskplacer.agent import queue_policy
 from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.measure import plain_queue
@@ -34,6 +34,7 @@ from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.profiles import definitions
+from nova_diskplacer.profiles import queue_policy
 from tests.fakes import disks as fake_disks
 
 UUID = '0a4c7a40-4cb2-4a5c-8f3e-6a4bd2b5d3f1'
@@ -164,12 +165,13 @@ def make_profiles(directories=()):
     )
 
 
-def make_tuner(state, mode='on'):
+def make_tuner(state, mode='on', weights='off'):
     # what is overridden would be so in all configurations
     path = os.path.join(state, 'agent.conf')
     with open(path, 'w') as stream:
         stream.write(
             f'[diskplacer_agent]\nstate_dir = {state}\nqueue_tuning = {mode}\n'
+            f'[diskplacer_weights]\nmode = {weights}\n'
         )
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
@@ -224,6 +226,41 @@ class TunerTest(base.BaseTestCase):
         self.apply()
         self.assertEqual({}, self.changed())
         self.assertEqual([], self.saved())
+
+    def test_weights(self):
+        self.tuner = make_tuner(self.state, weights='on')
+        bfq = {
+            'scheduler': 'bfq', 'nr_requests': '256', 'wbt_lat_usec': '0'
+        }  # fmt: skip
+        # without servers, and with a profile that states no scheduler
+        self.apply()
+        self.assertEqual(bfq, self.changed())
+        self.apply('ahead')
+        self.assertEqual({**bfq, 'read_ahead_kb': '1020'}, self.changed())
+        self.assertIn(', for ahead, I/O weights', self.log.output)
+        # which excludes bfq
+        self.apply('plain')
+        self.assertEqual('mq-deadline', self.changed()['scheduler'])
+        self.apply()
+        self.assertEqual(bfq, self.changed())
+        self.apply(disks=[dataclasses.replace(self.disk, medium='ssd')])
+        self.assertEqual({}, self.changed())
+        self.assertEqual([], self.saved())
+
+    def test_weights_are_turned_off_again(self):
+        for weights in ('off', 'dry_run'):
+            self.tuner = make_tuner(self.state, weights='on')
+            self.apply()
+            self.assertEqual('bfq', self.changed()['scheduler'])
+            self.tuner = make_tuner(self.state, weights=weights)
+            self.apply()
+            self.assertEqual({}, self.changed())
+
+    def test_weights_where_queues_are_not_tuned(self):
+        for mode in ('off', 'dry_run'):
+            self.tuner = make_tuner(self.state, mode, weights='on')
+            self.apply()
+            self.assertEqual({}, self.changed())
 
     def test_nothing_is_written_twice(self):
         self.apply('deep')

@@ -13,16 +13,19 @@
 import contextlib
 import io
 import json
+import os
 import pathlib
 
 import fixtures
 from oslotest import base
 
+from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.cmd import weights
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import sampler
 from tests import configured
@@ -39,6 +42,8 @@ class CheckTest(base.BaseTestCase):
         self.conf = self.useFixture(configured.Options()).conf
         self.models = {}
         self.devices, self.missing = {}, {}
+        self.servers = []
+        self.modules = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         disk = fake_disks.make_disk('a')
         for target, name, value in (
             (discover, 'discover', lambda root: [disk]),
@@ -49,8 +54,41 @@ class CheckTest(base.BaseTestCase):
             ),
             (cgroups, 'hierarchy', lambda: cgroups.Hierarchy(self.root)),
             (io_model, 'load', lambda root, uuid: self.models.get(uuid)),
+            (libvirt_servers, 'list_servers', self.list_servers),
+            (weights, '_MODULES', str(self.modules)),
         ):
             self.useFixture(fixtures.MockPatchObject(target, name, value))
+
+    def list_servers(self, uri):
+        if isinstance(self.servers, Exception):
+            raise self.servers
+        return self.servers
+
+    def have_server(self, profile, running=True):
+        self.servers.append(
+            libvirt_servers.Server(
+                profile,
+                'x',
+                {'diskplacer:profile': profile},
+                ('/disks/a/vdisks/volume-1',),
+                {},
+                running,
+                False,
+                '',
+            )
+        )
+
+    def have_profile(self, schedulers):
+        (self.modules / 'own.yaml').write_text(
+            'name: own\ntitle: own\ndescription: own\n'
+            f'queue: {{hdd: {{schedulers: {schedulers}}}}}\n'
+        )
+        self.conf.set_override(
+            'profile_dirs', [str(self.modules)], 'diskplacer'
+        )
+
+    def tune(self, mode):
+        self.conf.set_override('queue_tuning', mode, 'diskplacer_agent')
 
     def add(self, uuid, scheduler, rotational=True):
         name = f'sd{uuid}'
@@ -80,40 +118,91 @@ class CheckTest(base.BaseTestCase):
 
     def test_a_disk_that_is_not_measured(self):
         self.have_io_cost()
-        for uuid, rotational, solution in (
-            ('a', False, 'diskplacer-manage disk measure a'),
-            ('b', True, 'echo bfq > /sys/block/sdb/queue/scheduler'),
-        ):
-            self.add(uuid, '[none] bfq', rotational)
-            controller, problem, command = self.check()[uuid]
-            self.assertEqual('', controller)
-            self.assertIn(f'io.cost is not enabled for sd{uuid}', problem)
-            self.assertEqual(solution, command)
+        self.add('a', '[none] bfq', rotational=False)
+        controller, problem, command = self.check()['a']
+        self.assertEqual('', controller)
+        self.assertIn('io.cost is not enabled for sda', problem)
+        self.assertEqual('diskplacer-manage disk measure a', command)
 
     def test_a_kernel_without_io_cost(self):
-        self.add('a', '[none] bfq')
+        self.add('a', '[none] bfq', rotational=False)
         self.models['a'] = MODEL
         controller, problem, command = self.check()['a']
         self.assertEqual('', controller)
         self.assertIn('CONFIG_BLK_CGROUP_IOCOST', problem)
-        self.assertEqual('echo bfq > /sys/block/sda/queue/scheduler', command)
+        self.assertEqual('', command)
 
-    def test_bfq_is_wanted_and_not_there(self):
+    def test_the_agent_sets_bfq_on_a_hard_disk(self):
         self.have_io_cost()
-        self.conf.set_override('controller', 'bfq', 'diskplacer_weights')
+        # a model says nothing there
+        self.models['a'] = MODEL
         self.add('a', '[none] bfq')
+        self.assertEqual({'a': ('bfq', '', '')}, self.check())
+
+    def test_bfq_is_a_module(self):
+        self.add('a', '[none] mq-deadline')
         controller, problem, command = self.check()['a']
-        self.assertIn('not bfq', problem)
-        self.assertEqual('echo bfq > /sys/block/sda/queue/scheduler', command)
+        self.assertEqual(('', ''), (controller, command))
+        self.assertIn('CONFIG_IOSCHED_BFQ', problem)
+        release = self.modules / os.uname().release
+        release.mkdir()
+        (release / 'modules.dep').write_text('kernel/block/bfq.ko.xz:\n')
+        self.assertEqual({'a': ('bfq', '', '')}, self.check())
+
+    def test_a_hard_disk_that_the_agent_does_not_tune(self):
+        self.add('a', '[none] bfq')
+        self.have_profile('[none]')
+        self.have_server('own')
+        for mode in ('off', 'dry_run'):
+            self.tune(mode)
+            controller, problem, command = self.check()['a']
+            self.assertEqual('', controller)
+            self.assertIn('scheduler of sda is none', problem)
+            self.assertEqual(
+                'echo bfq > /sys/block/sda/queue/scheduler', command
+            )
+
+    def test_a_profile_without_bfq(self):
+        self.have_profile('[mq-deadline, none]')
+        # whatever its scheduler is now
+        self.add('a', '[bfq] none')
+        self.have_server('own', running=False)
+        self.assertEqual({'a': ('bfq', '', '')}, self.check())
+        self.have_server('own')
+        controller, problem, command = self.check()['a']
+        self.assertEqual(('', ''), (controller, command))
+        self.assertIn('schedulers of profile own is mq-deadline', problem)
+        self.assertIn(problem, list(weights.hints(self.conf)))
+        # what the agent does not set counts for nothing
+        self.tune('off')
+        self.assertEqual({'a': ('bfq', '', '')}, self.check())
+        self.assertNotIn(problem, list(weights.hints(self.conf)))
+
+    def test_shipped_profiles_exclude_nothing(self):
+        self.conf.set_override('mode', 'on', 'diskplacer_weights')
+        self.assertEqual([], list(weights.hints(self.conf)))
+
+    def test_libvirt_does_not_answer(self):
+        self.add('a', '[bfq] none')
+        self.servers = exception.HypervisorError('no libvirt')
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            self.assertEqual({'a': ('bfq', '', '')}, self.check())
+        self.assertIn('not checked: no libvirt', told.getvalue())
 
     def test_io_cost_on_a_hard_disk(self):
         self.have_io_cost()
-        self.add('a', '[none] bfq')
-        self.models['a'] = MODEL
-        controller, problem, command = self.check()['a']
-        self.assertEqual('io.cost', controller)
-        self.assertIn('own queue of a hard disk', problem)
-        self.assertEqual('echo bfq > /sys/block/sda/queue/scheduler', command)
+        self.conf.set_override('controller', 'io.cost', 'diskplacer_weights')
+        for scheduler in ('[none] bfq', '[bfq] none'):
+            self.add(scheduler[1], scheduler)
+            self.models[scheduler[1]] = MODEL
+        self.add('c', '[none]', rotational=False)
+        self.models['c'] = MODEL
+        found = self.check()
+        self.assertEqual(('io.cost', '', ''), found.pop('c'))
+        for controller, problem, command in found.values():
+            self.assertEqual(('', ''), (controller, command))
+            self.assertIn('controller=io.cost is refused', problem)
+            self.assertIn('Allowed', problem)
 
     def test_bfq_on_flash(self):
         self.have_io_cost()

@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import os
 
 import fixtures
@@ -20,7 +21,8 @@ from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 
-SDA = Device('uuid-a', 'sda', '8:0', rotational=True)
+HDD = Device('uuid-a', 'sda', '8:0', rotational=True)
+SSD = dataclasses.replace(HDD, rotational=False)
 SCHEDULERS = {
     'bfq': 'none mq-deadline [bfq]\n',
     'mq-deadline': 'none [mq-deadline]\n',
@@ -55,14 +57,14 @@ class ControllersTestCase(testtools.TestCase):
     def qos(self, text=ENABLED):
         write(f'{self.path}/cgroup/io.cost.qos', text)
 
-    def active(self, choice='auto'):
+    def active(self, choice='auto', device=SSD):
         return controllers.active_controller(
-            SDA, self.hierarchy, choice, self.path
+            device, self.hierarchy, choice, self.path
         )
 
-    def refused(self, *args):
+    def refused(self, *args, **kwargs):
         error = self.assertRaises(
-            exception.ContentionError, self.active, *args
+            exception.ContentionError, self.active, *args, **kwargs
         )
         return str(error)
 
@@ -72,10 +74,11 @@ class TestActiveController(ControllersTestCase):
         self.block('bfq')
         self.qos()
         for choice in ('auto', 'bfq'):
-            self.assertEqual(
-                controllers.Controller('bfq', 'io.bfq.weight'),
-                self.active(choice),
-            )
+            for device in (HDD, SSD):
+                self.assertEqual(
+                    controllers.Controller('bfq', 'io.bfq.weight'),
+                    self.active(choice, device),
+                )
 
     def test_bfq_that_does_not_wait(self):
         self.block('bfq', slice_idle=0)
@@ -104,9 +107,24 @@ class TestActiveController(ControllersTestCase):
         self.qos()
         for scheduler in ('mq-deadline', 'none'):
             self.block(scheduler)
-            error = self.refused('bfq')
-            self.assertIn(f'scheduler of sda is {scheduler}', error)
-            self.assertIn('choose bfq', error)
+            for choice, device, why in (
+                ('bfq', SSD, 'with [diskplacer_weights] controller=bfq'),
+                ('bfq', HDD, 'on a hard disk'),
+                # although io.cost is enabled
+                ('auto', HDD, 'on a hard disk'),
+            ):
+                error = self.refused(choice, device)
+                self.assertIn(f'scheduler of sda is {scheduler}', error)
+                self.assertIn(f'need bfq {why}', error)
+                self.assertIn('queue_tuning=on', error)
+
+    def test_io_cost_is_refused_on_hard_disks(self):
+        self.qos()
+        for scheduler in SCHEDULERS:
+            self.block(scheduler)
+            error = self.refused('io.cost', HDD)
+            self.assertIn('[diskplacer_weights] controller=io.cost', error)
+            self.assertIn('are auto (bfq there,', error)
 
     def test_kernel_without_io_cost(self):
         self.block('none')

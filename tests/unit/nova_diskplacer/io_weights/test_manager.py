@@ -28,6 +28,7 @@ from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
+from nova_diskplacer.profiles import definitions
 from tests import configured
 from tests.unit.nova_diskplacer.monitor import samples
 
@@ -102,9 +103,10 @@ class WeightManagerTest(testtools.TestCase):
         self.patch(
             controllers, 'configured_controller', lambda *_: self.configured
         )
+        self.patch(controllers, 'scheduler_of', lambda device: self.scheduler)
         self.patch(io_model, 'load', lambda root, uuid: self.models.get(uuid))
         self.active = {A.uuid: BFQ}
-        self.configured = controllers.BFQ
+        self.configured = self.scheduler = controllers.BFQ
         self.models = {}
         self.detections = 0
         self.devices = {A.uuid: A}
@@ -256,10 +258,87 @@ class WeightManagerTest(testtools.TestCase):
         self.apply(intervals=10)
         self.assertEqual(1, self.log.output.count('BFQ keeps a disk idle'))
 
-    def test_io_cost_on_a_hard_disk(self):
-        self.active[A.uuid] = controllers.IO_COST_CONTROLLER
+    def test_bfq_that_the_agent_has_still_to_set(self):
+        self.scheduler, self.active = 'kyber', {}
+        for _ in range(3):
+            decision = self.apply(intervals=5)
+            self.assertEqual({}, decision.refusals)
+            self.assertIn('sets bfq', decision.left_out[A.uuid])
+            self.assertEqual({}, decision.weights)
+        self.assertNotIn('have no effect', self.log.output)
+        # it cannot
+        decision = self.apply(intervals=5)
+        self.assertEqual({}, decision.left_out)
+        self.assertEqual({A.uuid: 'sda has no controller'}, decision.refusals)
+        self.scheduler, self.active = 'bfq', {A.uuid: BFQ}
+        decision = self.apply(intervals=5)
+        self.assertEqual(({}, {}), (decision.refusals, decision.left_out))
+        self.assertEqual({A.uuid}, {*decision.controllers})
+
+    def test_bfq_that_the_agent_does_not_set(self):
+        self.conf.set_override('queue_tuning', 'off', 'diskplacer_agent')
+        self.manager = self.start(mode='on')
+        self.scheduler, self.active = 'kyber', {}
+        self.have_profile('own', 'own')
+        self.assertEqual(
+            {A.uuid: 'sda has no controller'}, self.apply().refusals
+        )
+
+    def test_dry_run_with_bfq_that_would_be_set(self):
+        self.scheduler, self.active = 'kyber', {}
+        self.manager = self.start(mode='dry_run')
+        decision = self.apply()
+        self.assertEqual({A.uuid: BFQ}, decision.controllers)
+        self.assertEqual(90, decision.weights[BUSY])
         self.apply(intervals=10)
-        self.assertEqual(1, self.log.output.count('own queue of a hard disk'))
+        self.assertEqual(
+            1, self.log.output.count('bfq would be the I/O scheduler')
+        )
+
+    def have_profile(self, *names):
+        """Have a profile without bfq, and servers with such profiles."""
+        own = definitions.Profile(
+            'own', '', '', queue={'hdd': definitions.Queue(('mq-deadline',))}
+        )
+        self.manager._finder._profiles = {'own': own}
+        self.consumers = {
+            key: types.Consumer(
+                key, '', extra_specs={'diskplacer:profile': name}
+            )
+            for key, name in zip(('busy', 'idle'), names, strict=True)
+        }
+
+    def test_profile_without_bfq(self):
+        self.models = {A.uuid: MODEL}
+        self.io_cost.enabled = {A.uuid: MODEL}
+        self.have_profile('other', 'own')
+        for _ in range(5):
+            decision = self.apply(intervals=5)
+            self.assertEqual({}, decision.refusals)
+            self.assertEqual({}, decision.controllers)
+            self.assertIn(
+                'schedulers of profile own is mq-deadline, without bfq',
+                decision.left_out[A.uuid],
+            )
+        self.assertEqual({}, self.io_cost.enabled)
+        self.assertEqual({}, decision.weights)
+        self.assertEqual(1, self.log.output.count('has no I/O weights'))
+        self.assertNotIn('have no effect', self.log.output)
+        # weights are back at once when these servers are gone
+        self.have_profile('other', 'other')
+        self.assertEqual({A.uuid: BFQ}, self.apply().controllers)
+
+    def test_io_cost_that_is_refused(self):
+        """The kernel's own setting is back, whatever model there is."""
+        self.models = {A.uuid: MODEL}
+        self.io_cost.enabled = {A.uuid: MODEL}
+        self.patch(controllers, 'configured_controller', self.refuse)
+        self.manager = self.start(mode='on')
+        self.assertEqual({A.uuid: 'refused'}, self.apply().refusals)
+        self.assertEqual({}, self.io_cost.enabled)
+
+    def refuse(self, device, choice):
+        raise exception.ContentionError('refused')
 
     def test_detection_of_controllers(self):
         self.apply(intervals=5)

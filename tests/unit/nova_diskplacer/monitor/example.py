@@ -148,6 +148,7 @@ def make_decision():
         ),
         controllers={HDD: controllers.Controller('bfq', '')},
         refusals={NVME: 'io.cost has no model of it'},
+        left_out={},
         weights={(LONG, HDD): 5, (SMALL, HDD): 94},
         errors={(SMALL, HDD): 'libvirt refuses'},
         changes=2,

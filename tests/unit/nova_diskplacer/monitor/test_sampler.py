@@ -19,8 +19,10 @@ from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.host import test_block_queue
 
 
-def make_disk(uuid, device, health=discover.OK):
-    return fake_disks.make_disk(uuid, device=device, health=health, mbps=0)
+def make_disk(uuid, device, health=discover.OK, medium=''):
+    return fake_disks.make_disk(
+        uuid, device=device, health=health, mbps=0, medium=medium
+    )
 
 
 class DevicesTest(base.BaseTestCase):
@@ -50,6 +52,12 @@ class DevicesTest(base.BaseTestCase):
             },
             found,
         )
+
+    def test_the_operator_knows_the_medium(self):
+        self.device('sdy', '65:128', '1')
+        for medium, rotational in (('ssd', False), ('hdd', True), ('', True)):
+            found, _ = self.find(make_disk('a', '/dev/sdy', medium=medium))
+            self.assertEqual(rotational, found['a'].rotational)
 
     def test_below_the_device_mapper(self):
         self.device('sdy', '65:128', '1')

@@ -14,8 +14,9 @@ import hypothesis
 from hypothesis import strategies as st
 from oslotest import base
 
-from nova_diskplacer.agent import queue_policy
+from nova_diskplacer import exception
 from nova_diskplacer.profiles import definitions
+from nova_diskplacer.profiles import queue_policy
 
 SCHEDULERS = ('none', 'mq-deadline', 'kyber', 'bfq')
 TOGETHER = ('schedulers', 'nr_requests', 'wbt_lat_usec')
@@ -152,6 +153,119 @@ class MergeTest(base.BaseTestCase):
             value = getattr(before, name)
             if value not in (None, ()):
                 self.assertEqual(value, getattr(after, name))
+
+
+class DecideTest(base.BaseTestCase):
+    def decide(self, *schedulers, medium='hdd', controller='auto', rank=1):
+        found = []
+        if schedulers:
+            found.append(
+                make_profile('p', rank, medium=medium, schedulers=schedulers)
+            )
+        return queue_policy.decide(found, medium, controller)
+
+    def schedulers(self, *schedulers, **kwargs):
+        decision = self.decide(*schedulers, **kwargs)
+        self.assertEqual('', decision.left_out)
+        return decision.queue.schedulers
+
+    def test_without_weights_profiles_decide(self):
+        for wanted in ((), ('kyber', 'bfq'), ('none',)):
+            for medium in ('hdd', 'ssd'):
+                self.assertEqual(
+                    wanted,
+                    self.schedulers(*wanted, medium=medium, controller=None),
+                )
+
+    def test_weights_on_a_hard_disk(self):
+        for controller in ('auto', 'bfq'):
+            for wanted, expected in (
+                ((), ('bfq',)),
+                (('bfq',), ('bfq',)),
+                (('kyber', 'bfq', 'none'), ('bfq', 'kyber', 'none')),
+            ):
+                self.assertEqual(
+                    expected, self.schedulers(*wanted, controller=controller)
+                )
+
+    def test_weights_on_a_solid_state_disk(self):
+        for wanted in ((), ('none', 'mq-deadline')):
+            for controller in ('auto', 'io.cost'):
+                self.assertEqual(
+                    wanted,
+                    self.schedulers(
+                        *wanted, medium='ssd', controller=controller
+                    ),
+                )
+        self.assertEqual(
+            ('bfq', 'none'),
+            self.schedulers('none', 'bfq', medium='ssd', controller='bfq'),
+        )
+
+    def test_a_profile_without_bfq(self):
+        for medium, controller in (
+            ('hdd', 'auto'),
+            ('hdd', 'bfq'),
+            ('ssd', 'bfq'),
+        ):
+            decision = self.decide(
+                'kyber', 'none', medium=medium, controller=controller
+            )
+            self.assertEqual(('kyber', 'none'), decision.queue.schedulers)
+            self.assertIn(
+                f'queue.{medium}.schedulers of profile p is kyber, none, '
+                'without bfq',
+                decision.left_out,
+            )
+
+    def test_the_first_profile_that_states_a_scheduler_decides(self):
+        without = make_profile('a', 1, schedulers=('none',))
+        silent = make_profile('b', 3, read_ahead_kb=1)
+        for rank, named in ((0, 'profile a'), (2, '')):
+            other = make_profile('c', rank, schedulers=('bfq', 'none'))
+            decision = queue_policy.decide(
+                [without, silent, other], 'hdd', 'auto'
+            )
+            self.assertEqual(bool(named), bool(decision.left_out))
+            self.assertIn(named, decision.left_out)
+
+    def test_io_cost_is_refused_on_hard_disks(self):
+        # profiles decide on such a disk
+        self.assertEqual(
+            ('kyber',), self.schedulers('kyber', controller='io.cost')
+        )
+        error = self.assertRaises(
+            exception.ContentionError,
+            queue_policy.check_controller,
+            'hdd',
+            'io.cost',
+        )
+        self.assertIn('controller=io.cost is refused', str(error))
+        for medium, controller in (
+            ('hdd', 'auto'),
+            ('hdd', 'bfq'),
+            ('ssd', 'io.cost'),
+        ):
+            queue_policy.check_controller(medium, controller)
+
+    @hypothesis.given(
+        profiles,
+        st.sampled_from(['hdd', 'ssd']),
+        st.sampled_from(['auto', 'bfq', 'io.cost', None]),
+    )
+    def test_weights_are_left_out_or_their_scheduler_is_first(
+        self, found, medium, controller
+    ):
+        decision = queue_policy.decide(found, medium, controller)
+        merged = queue_policy.merge_profiles(found, medium)
+        schedulers = decision.queue.schedulers
+        if controller and queue_policy.needs_bfq(medium, controller):
+            self.assertEqual(
+                bool(decision.left_out), schedulers[0] != 'bfq', decision
+            )
+        else:
+            self.assertEqual(queue_policy.Decision(merged), decision)
+        self.assertEqual({*schedulers, 'bfq'}, {*merged.schedulers, 'bfq'})
 
 
 class TargetTest(base.BaseTestCase):
