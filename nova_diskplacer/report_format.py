@@ -41,12 +41,15 @@ _HEARTBEAT = {
 # The release of nova-diskplacer, and the digest of the sender's profiles.
 _SOFTWARE = {'release': _TEXT, 'profiles': _TEXT}
 # Agents of earlier releases send neither ``digest`` nor ``cache_mode``, the
-# host cache mode of vdisks, null if it is not known, nor ``_SOFTWARE``.
+# host cache mode of vdisks, null if it is not known, nor ``_SOFTWARE``, nor
+# ``weights``, which is ``[diskplacer_weights] controller``, '' while they are
+# not on.
 _REPORT = {
     **_HEARTBEAT,
     'compute_node': _TEXT,
     'disks': {'type': 'array', 'items': {'type': 'object'}},
     'cache_mode': {'type': ['string', 'null']},
+    'weights': _TEXT,
     **_SOFTWARE,
 }
 _REPORT_VALIDATOR = jsonschema.Draft202012Validator(

@@ -99,6 +99,8 @@ class Reporter:
     :param interval: time in seconds between two heartbeats.
     :param clock: monotonic time in seconds.
     :param software: of ``catalogue.software``.
+    :param weights: ``[diskplacer_weights] controller``, '' while weights are
+        not on.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Reporter:
         software: collections.abc.Mapping[str, str] = types.MappingProxyType(
             {}
         ),
+        weights: str = '',
     ) -> None:
         self._sender = sender
         self._host = host
@@ -118,6 +121,7 @@ class Reporter:
         self._interval = interval
         self._clock = clock
         self._software = software
+        self._weights = weights
         self._digest = ''
         self._pressure: Pressure = {}
         self._sent = -float('inf')
@@ -153,6 +157,7 @@ class Reporter:
                 'compute_node': self._compute_node,
                 'provider': provider,
                 'cache_mode': cache_mode,
+                'weights': self._weights,
                 **self._software,
                 'disks': [_disk(reported, activity) for reported in disks],
             }

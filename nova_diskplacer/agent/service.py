@@ -37,6 +37,7 @@ from nova_diskplacer.disks import bind_failures
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import settling
 from nova_diskplacer.host import retry_logger
+from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import host_status as status
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.profiles import catalogue
@@ -96,6 +97,9 @@ class Agent:
             self._node.name,
             conf.diskplacer_agent.heartbeat_interval,
             software=catalogue.software(conf.diskplacer.profile_dirs),
+            weights=conf.diskplacer_weights.controller
+            if conf.diskplacer_weights.mode == manager.ON
+            else '',
         )
         self._io_control = io_control.IOControl(
             conf,

@@ -87,7 +87,10 @@ def change(
         profile, before.extra_specs, profiles, volume_type
     )
     changed = dataclasses.replace(before, extra_specs=after)
-    return Change(profile.name, before, after, advice.check(changed, profiles))
+    effective = advice.effective_specs(after, profiles)
+    findings = advice.check(changed, profiles)
+    findings += advice.weights_left_out(profile, effective)
+    return Change(profile.name, before, after, findings)
 
 
 def diff(

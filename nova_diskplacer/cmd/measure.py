@@ -22,6 +22,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_diskplacer import arguments
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import shell
@@ -56,7 +57,8 @@ def register(commands: Any) -> None:
         'Measures disks with fio in free space, which it frees '
         'afterwards. It saves the result on the disk: the model for io.cost, '
         'and the MB/s that servers may claim in Placement, those of long '
-        'sequential reads or writes, whichever is slower. Nothing else should '
+        'sequential reads or writes, whichever is slower. I/O weights use no '
+        'io.cost on hard disks. Nothing else should '
         'use the disk meanwhile. It has no I/O scheduler then, and merges no '
         'requests; the command restores its queue.',
     )
@@ -182,6 +184,12 @@ def _report(
                 f'Servers may claim {models[disk.uuid].mbps} MB/s of disk '
                 f'{disk.uuid}, before {disk.mbps}. Existing claims stay, even '
                 'if they are more.\n'
+            )
+        if disk.medium == constants.HDD:
+            shell.write_progress(
+                f'Disk {disk.uuid} is a hard disk: I/O weights are those of '
+                'bfq there, and io.cost is refused. Of these figures the MB/s '
+                'count, in Placement.\n'
             )
 
 

@@ -97,6 +97,10 @@ class Checks(upgradecheck.UpgradeCommands):
         enabled = self.reader.nova().diskplacer_scheduler.moves
         return checks.moves(enabled, self.reader.hosts_without_moves())
 
+    def weights(self) -> checks.Result:
+        flavors = self.reader.flavors() if self.reader.has_cloud else []
+        return checks.weights(self.reader.weighing_hosts, flavors)
+
     def quotas(self) -> checks.Result:
         return checks.quotas(self.reader.quotas(), self.reader.flavors())
 
@@ -122,6 +126,7 @@ class Checks(upgradecheck.UpgradeCommands):
             ('Profiles of workloads', False, profiles),
             ('Host names of Nova and Cinder', True, hosts),
             ('Servers that move', True, moves),
+            ('I/O weights', False, weights),
             ('Volume quotas', True, quotas),
             ('Volume types', True, volume_types),
             ('Media of flavors', True, media),

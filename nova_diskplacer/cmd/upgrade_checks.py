@@ -21,8 +21,10 @@ import typing
 
 from oslo_upgradecheck import upgradecheck
 
+from nova_diskplacer import constants
 from nova_diskplacer import flavor as flavor_
 from nova_diskplacer.api import backend_media
+from nova_diskplacer.profiles import queue_policy
 from nova_diskplacer.scheduler import filter_order
 
 LOCALITY_FILTER = 'VDiskLocalityFilter'
@@ -62,6 +64,7 @@ class Flavor:
     """A flavor with vdisks, of ``vdisk_gb`` GiB each.
 
     ``volume_type`` is the name of theirs, '' for the default one.
+    ``without_bfq`` are the media for which its profile excludes BFQ.
     """
 
     name: str
@@ -69,6 +72,19 @@ class Flavor:
     vdisk_gb: int
     media: str = flavor_.ANY
     volume_type: str = ''
+    without_bfq: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True)
+class WeighingHost:
+    """A host with I/O weights on, and the media of its disks.
+
+    ``controller`` is its ``[diskplacer_weights] controller``.
+    """
+
+    host: str
+    controller: str
+    media: frozenset[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,6 +267,45 @@ def profiles(
             f'{", ".join(others)}. Copy the files of [diskplacer] '
             'profile_dirs to all hosts and restart diskplacer-agent and '
             'nova-scheduler.'
+        )
+    return success()
+
+
+def weights(
+    hosts: collections.abc.Collection[WeighingHost],
+    flavors: collections.abc.Iterable[Flavor],
+) -> Result:
+    """Check that hosts with I/O weights on have them on all disks."""
+    refused = sorted(
+        weighing.host
+        for weighing in hosts
+        if weighing.controller == queue_policy.IO_COST
+        and constants.HDD in weighing.media
+    )
+    if refused:
+        return warning(
+            '[diskplacer_weights] controller is io.cost, and hard disks have '
+            f'no weights then, on: {", ".join(refused)}. Set controller = '
+            'auto: hard disks have bfq then, solid state disks io.cost.'
+        )
+    need_bfq = {
+        medium
+        for weighing in hosts
+        for medium in weighing.media
+        if queue_policy.needs_bfq(medium, weighing.controller)
+    }
+    left_out = [
+        f'{flavor.name} ({medium})'
+        for flavor in flavors
+        for medium in sorted(flavor.without_bfq & need_bfq)
+        if flavor.media in (flavor_.ANY, medium)
+    ]
+    if left_out:
+        return warning(
+            'Hosts have [diskplacer_weights] mode=on, and disks with servers '
+            'of these flavors have no weights there, because the schedulers '
+            f'of their profiles lack bfq: {", ".join(left_out)}. Add bfq to '
+            'the lists, at any place, or use other profiles.'
         )
     return success()
 

@@ -98,15 +98,34 @@ class Reader:
         self.placement.ensure_names()
 
     @functools.cached_property
+    def _roots(self) -> set[str]:
+        return {disk.root for disk in self.placement.disks()}
+
+    @functools.cached_property
+    def _reports(self) -> dict[str, report_format.Report]:
+        return map_.collect_reports(common.transport(), self._roots, _AGENTS)
+
+    @functools.cached_property
     def agents(self) -> tuple[list[checks.Software], list[str]]:
         """The software of agents that report, and the silent hosts."""
-        roots = {disk.root for disk in self.placement.disks()}
-        reported = map_.collect_reports(common.transport(), roots, _AGENTS)
         silent = placement_disks.names_of(
-            self.placement, roots - reported.keys()
+            self.placement, self._roots - self._reports.keys()
         )
-        return [_software(report) for report in reported.values()], [
+        return [_software(report) for report in self._reports.values()], [
             *silent.values()
+        ]
+
+    @property
+    def weighing_hosts(self) -> list[checks.WeighingHost]:
+        """The hosts with I/O weights on, of those that report."""
+        return [
+            checks.WeighingHost(
+                report['host'],
+                report['weights'],
+                frozenset(disk['medium'] for disk in report['disks']),
+            )
+            for report in self._reports.values()
+            if report.get('weights')
         ]
 
     @functools.cached_property
@@ -225,6 +244,9 @@ class Reader:
                         vdisk_gb,
                         media or flavor_.ANY,
                         volume_type or default or '',
+                        advice.media_without_bfq(
+                            profiles.get(specs.get(advice.PROFILE, ''))
+                        ),
                     )
                 )
         return with_vdisks

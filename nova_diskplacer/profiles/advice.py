@@ -19,10 +19,12 @@ import typing
 from nova_diskplacer import flavor
 from nova_diskplacer.placement import traits
 from nova_diskplacer.profiles import definitions
+from nova_diskplacer.profiles import queue_policy
 
 PROFILE = flavor.NAMESPACE + flavor.PROFILE
 _NUMA = flavor.NAMESPACE + 'numa'
 _GUEST = flavor.NAMESPACE + flavor.GUEST
+_MEDIA = flavor.NAMESPACE + 'media'
 
 _VOLUME_TYPE = flavor.NAMESPACE + flavor.VOLUME_TYPE
 _COUNT_AND_SIZE = (flavor.NAMESPACE + 'vdisks', flavor.NAMESPACE + 'vdisk_gb')
@@ -146,6 +148,35 @@ def check(flavor_: Flavor, profiles: Profiles) -> list[Finding]:
             *_shape_violations(profile.shape, figures),
         )
     ]
+
+
+def media_without_bfq(profile: definitions.Profile | None) -> frozenset[str]:
+    """Return the media for which a profile excludes BFQ."""
+    queues = profile.queue if profile else {}
+    return frozenset(
+        medium
+        for medium, queue in queues.items()
+        if queue_policy.excludes_bfq(queue)
+    )
+
+
+def weights_left_out(
+    profile: definitions.Profile, specs: definitions.Specs
+) -> list[Finding]:
+    """Return a finding if a profile leaves hard disks without I/O weights.
+
+    No flavor is wrong because of it: its hosts may have no weights.
+
+    :param specs: all extra specs of the flavor.
+    """
+    medium = specs.get(_MEDIA, flavor.ANY)
+    if medium == flavor.SSD or flavor.HDD not in media_without_bfq(profile):
+        return []
+    text = queue_policy.left_out(
+        profile.name, flavor.HDD, profile.queue[flavor.HDD]
+    )
+    where = 'on hosts with [diskplacer_weights] mode=on'
+    return [Finding('', profile.name, f'{where}: {text}')]
 
 
 def _overridden(

@@ -34,9 +34,9 @@ class ReporterTest(base.BaseTestCase):
         self.sent = []
         self.reporter = self.restarted()
 
-    def restarted(self):
+    def restarted(self, **kwargs):
         return reporter.Reporter(
-            self, 'one', 'one.example.org', 10, lambda: self.now
+            self, 'one', 'one.example.org', 10, lambda: self.now, **kwargs
         )
 
     def put(self, message):
@@ -61,6 +61,11 @@ class ReporterTest(base.BaseTestCase):
         report_format.check(message)
         self.assertEqual('a', message['disks'][0]['uuid'])
         return message
+
+    def test_weights(self):
+        self.assertEqual('', self.assert_report(self.update())['weights'])
+        self.reporter = self.restarted(weights='auto')
+        self.assertEqual('auto', self.assert_report(self.update())['weights'])
 
     def test_a_change_is_reported_and_then_confirmed(self):
         report = self.assert_report(self.update())

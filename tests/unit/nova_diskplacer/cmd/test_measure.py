@@ -143,6 +143,13 @@ class MeasureTestCase(testtools.TestCase):
                 status = left.code
         return status, output.getvalue(), said.getvalue()
 
+    def test_hard_disks_have_no_io_cost(self):
+        self.disks[1] = fake_disks.make_disk(UUIDS[1], medium='ssd')
+        _, _, said = self.run_measure(*UUIDS)
+        self.assertIn(f'Disk {UUIDS[0]} is a hard disk', said)
+        self.assertIn('io.cost is refused', said)
+        self.assertNotIn(f'Disk {UUIDS[1]} is a hard disk', said)
+
     def hold(self, *held):
         self.disks[0] = fake_disks.make_disk(UUIDS[0], held=held)
 

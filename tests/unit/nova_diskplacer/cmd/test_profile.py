@@ -65,13 +65,13 @@ class TestCase(base.BaseTestCase):
     def json(self, *arguments):
         return json.loads(self.run_(*arguments, '--format', 'json')[1])
 
-
-class CatalogueTest(TestCase):
     def write(self, text):
         path = os.path.join(self.profiles, 'own.yaml')
         with open(path, 'w') as stream:
             stream.write(text)
 
+
+class CatalogueTest(TestCase):
     def test_list(self):
         self.write('{name: own, title: Our own, description: It is ours.}')
         status, out, _ = self.run_('list')
@@ -160,6 +160,19 @@ class FlavorsTest(TestCase):
         self.assertEqual(wanted, self.slim.specs)
         self.assertEqual(wanted, self.fat.specs)
         self.assertIn('# 16 vCPUs, 8 or fewer advised (P0 §V-A', out)
+
+    def test_apply_tells_which_weights_are_left_out(self):
+        self.write(
+            '{name: own, title: Our own, description: It is ours, '
+            'queue: {hdd: {schedulers: [none]}}}'
+        )
+        told = '# on hosts with [diskplacer_weights] mode=on: queue.hdd.'
+        for media, expected in (('hdd', 1), ('any', 1), ('ssd', 0)):
+            self.slim.specs['diskplacer:media'] = media
+            status, out, _ = self.run_('apply', 'own', 'slim')
+            self.assertEqual((0, expected), (status, out.count(told)), out)
+        _, out, _ = self.run_('apply', 'sequential_sync', 'fat')
+        self.assertNotIn(told, out)
 
     def test_apply_writes_the_volume_type(self):
         self.run_(

@@ -40,6 +40,9 @@ class Reader:
     agents = ([checks.Software('compute-1', '2.0.0', 'abc')], [])
     schedulers = (OWN,)
     moves = True
+    weighing_hosts = (
+        checks.WeighingHost('compute-1', 'auto', frozenset({'ssd'})),
+    )
 
     def nova(self):
         return types.SimpleNamespace(
@@ -105,7 +108,7 @@ class StatusTest(base.BaseTestCase):
     def test_all_is_well(self):
         code, found = self.run_checks(Reader())
         self.assertEqual(0, code, found)
-        self.assertEqual(11, len(found))
+        self.assertEqual(12, len(found))
         self.assertEqual({None}, {one['details'] for one in found.values()})
 
     def test_each_check_sees_its_facts(self):
@@ -129,6 +132,12 @@ class StatusTest(base.BaseTestCase):
                 'Servers that move',
                 'hosts_without_moves',
                 lambda: {'compute-1'},
+                1,
+            ),
+            (
+                'I/O weights',
+                'weighing_hosts',
+                [checks.WeighingHost('a', 'io.cost', frozenset({'hdd'}))],
                 1,
             ),
             ('Volume quotas', 'quotas', lambda: checks.Quotas(1, 1, 1), 2),

@@ -161,6 +161,51 @@ class SoftwareTest(ResultTest):
         )
 
 
+class WeightsTest(ResultTest):
+    def hosts(self, controller, *media):
+        return [
+            checks.WeighingHost('a', controller, frozenset(media)),
+            checks.WeighingHost('b', 'auto', frozenset({'ssd'})),
+        ]
+
+    def flavor(self, media, *without_bfq):
+        return checks.Flavor(
+            f'of-{media}', 1, 1, media, '', frozenset(without_bfq)
+        )
+
+    def test_no_conflict(self):
+        flavors = [self.flavor('ssd', 'hdd'), self.flavor('hdd', 'ssd')]
+        for hosts in (
+            [],
+            self.hosts('auto', 'hdd', 'ssd'),
+            self.hosts('io.cost', 'ssd'),
+        ):
+            self.assert_success(checks.weights(hosts, flavors))
+
+    def test_io_cost_of_hard_disks(self):
+        self.assert_warning(
+            checks.weights(self.hosts('io.cost', 'hdd', 'ssd'), []),
+            'controller is io.cost',
+            'on: a. Set controller = auto',
+        )
+
+    def test_profiles_without_bfq(self):
+        for controller, media in (
+            ('auto', {'hdd'}),
+            ('bfq', {'hdd'}),
+            ('bfq', {'ssd'}),
+        ):
+            for flavor in ('any', *media):
+                (medium,) = media
+                self.assert_warning(
+                    checks.weights(
+                        self.hosts(controller, *media),
+                        [self.flavor(flavor, 'hdd', 'ssd')],
+                    ),
+                    f'lack bfq: of-{flavor} ({medium}). Add',
+                )
+
+
 FLAVOR = checks.Flavor('hadoop', 4, 100)
 
 
