@@ -171,13 +171,24 @@ class Returning:
         return list(outcomes.values())
 
     def _begin(self, server: facts.Server, running: dict[str, str]) -> Outcome:
-        """Ask Nova to evacuate a server, and return the result so far."""
+        """Ask Nova to evacuate a server, and return the result so far.
+
+        Nova refuses no evacuation of a server that it evacuates already.
+        """
         try:
             # it may have come back meanwhile: its guests run then
             self._nova.check_is_lost()
+            item = self._nova.server(server.id)
+            if item is None:
+                return Outcome(server, DELETED, 'was deleted meanwhile')
+            now = self._reader.without_volumes(item)
+            if now.task or not facts_.is_host(now.host, self._nova.host):
+                # another operator was faster
+                return Outcome(
+                    now, UNDER_WAY, 'somebody else evacuates it; repeat this'
+                )
             running[server.id] = self._nova.evacuate(server.id)
         except Busy as error:
-            # another operator was faster
             return Outcome(server, UNDER_WAY, f'{error}; repeat this')
         except exception.DiskPlacerError as error:
             return Outcome(server, STAYS, str(error))

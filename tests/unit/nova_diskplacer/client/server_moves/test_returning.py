@@ -88,8 +88,25 @@ class ReturningTest(unittest.TestCase):
         self.assertEqual(
             (returning.DELETED, 'was deleted meanwhile'), self.outcome()
         )
+        self.nova.evacuate.assert_not_called()
+        self.nova.server.side_effect = [SERVER, None]
+        self.now = SERVER
+        self.assertEqual(
+            (returning.DELETED, 'was deleted meanwhile'), self.outcome()
+        )
 
     def test_another_operator_is_faster(self):
+        for fields in ({'task': 'rebuilding'}, {'host': 'live'}):
+            self.now = dataclasses.replace(SERVER, **fields)
+            self.assertEqual(
+                (
+                    returning.UNDER_WAY,
+                    'somebody else evacuates it; repeat this',
+                ),
+                self.outcome(),
+            )
+        self.nova.evacuate.assert_not_called()
+        self.now = SERVER
         self.nova.evacuate.side_effect = Busy('Nova refuses: task')
         self.assertEqual(
             (returning.UNDER_WAY, 'Nova refuses: task; repeat this'),
@@ -121,18 +138,24 @@ class ReturningTest(unittest.TestCase):
     def test_an_api_is_away(self):
         """It is asked again, for a while; what was done is told."""
         away = exception.DiskPlacerError('away')
-        self.nova.server.side_effect = [away, away, None]
+        self.nova.server.side_effect = [SERVER, away, away, None]
         self.assertEqual(
             (returning.DELETED, 'was deleted meanwhile'), self.outcome()
         )
         self.assertEqual(2, self.told.count('away; asking again'))
-        self.nova.server.side_effect = away
+        self.nova.server.side_effect = [SERVER] + [away] * 99
         self.assertEqual(
             (returning.UNDER_WAY, 'Nova goes on; repeat this'), self.outcome()
         )
 
     def test_time_is_over(self):
-        self.now = dataclasses.replace(SERVER, task='rebuilding')
+        busy = dataclasses.replace(SERVER, task='rebuilding')
+
+        def evacuate(*args):
+            self.now = busy
+            return 'request'
+
+        self.nova.evacuate.side_effect = evacuate
         self.assertEqual(
             (returning.UNDER_WAY, 'Nova goes on; repeat this'),
             self.outcome(0.05),
