@@ -113,7 +113,8 @@ class LVMBackend(striping.StripingBackend):
 
     def delete(self, disk: str, name: str) -> None:
         for leg in self._run('legs', disk, name):
-            self._delete(disk, leg)
+            wiped = self._mark_and_wipe(disk, leg)
+            self._run('remove', disk, leg, wiped)
 
     def condemn(self, disk: str, name: str) -> None:
         for leg in self._run('legs', disk, name):
@@ -123,10 +124,6 @@ class LVMBackend(striping.StripingBackend):
         legs = self._run('moving_legs', disk, name)
         wiped = [self._mark_and_wipe(disk, leg) for leg in legs]
         self._run('remove_legs', disk, name, all(wiped))
-
-    def _delete(self, disk: str, name: str) -> None:
-        wiped = self._mark_and_wipe(disk, name)
-        self._run('remove', disk, name, wiped)
 
     def _mark_and_wipe(self, disk: str, name: str) -> bool:
         """Mark a volume as deleted, and return whether it has no data now."""

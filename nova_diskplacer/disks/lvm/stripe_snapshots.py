@@ -24,7 +24,6 @@ from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
-from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
 
@@ -51,7 +50,9 @@ def snapshot_stripe(
                 f'vdisk {snapshot} in {piece.group} belongs to '
                 f'{piece.vdisk.volume_id!r}'
             )
-    if len(present) < len(legs) or any(map(_is_deleted, present.values())):
+    if len(present) < len(legs) or any(
+        naming.DELETED in piece.tags for piece in present.values()
+    ):
         for uuid, suffix in present:
             volumes.delete(uuid, snapshot + suffix)
         with stripes.suspended(name):
@@ -68,10 +69,6 @@ def snapshot_stripe(
             volume = group.require(snapshot + suffix)
             if naming.INCOMPLETE in volume.tags:
                 group_changes.change_tags([volume], remove=[naming.INCOMPLETE])
-
-
-def _is_deleted(volume: report.Volume) -> bool:
-    return naming.DELETED in volume.tags
 
 
 def stripe_writes(location: Location, name: str) -> str:

@@ -162,28 +162,17 @@ def deactivate(name: str) -> None:
         device_mapper.remove(naming.striped_device(name))
 
 
-def remove_devices(name: str) -> None:
+def remove_devices(name: str, *, moving_legs_only: bool = False) -> None:
     """Remove all devices of a striped vdisk, those of moving legs too.
 
-    :raises DiskError: a process has it open.
+    :param moving_legs_only: leave the device of the vdisk.
+    :raises DiskError: a process has it open, or it uses those of moving legs.
     """
     with locked(name):
-        device_mapper.remove(naming.striped_device(name))
-        _remove_moving(name)
-
-
-def remove_moving_devices(name: str) -> None:
-    """Remove the devices of a striped vdisk's moving legs.
-
-    :raises DiskError: the device of the vdisk uses them.
-    """
-    with locked(name):
-        _remove_moving(name)
-
-
-def _remove_moving(name: str) -> None:
-    for leg in range(constants.MAX_STRIPE_DISKS):
-        device_mapper.remove(naming.moving_device(name, leg))
+        if not moving_legs_only:
+            device_mapper.remove(naming.striped_device(name))
+        for leg in range(constants.MAX_STRIPE_DISKS):
+            device_mapper.remove(naming.moving_device(name, leg))
 
 
 def resume_stripes() -> None:

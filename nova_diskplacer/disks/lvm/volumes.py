@@ -193,11 +193,9 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
     """
     piece = groups.require(uuid).find(name)
     if piece is not None and piece.stripe_tags:
-        whole = naming.whole_name(name)
-        if piece.vdisk.moving:
-            stripes.remove_moving_devices(whole)
-        else:
-            stripes.remove_devices(whole)
+        stripes.remove_devices(
+            naming.whole_name(name), moving_legs_only=piece.vdisk.moving
+        )
     if (
         piece is not None
         and piece.vdisk.moving
