@@ -32,13 +32,16 @@ class Task:
     size: float
 
 
-def run(tasks, rate, rules=None, groups=None):
+def run(tasks, rate, rules=None, groups=None, ahead=0):
     """Return how long each task takes, in seconds.
+
+    Accounts hold what tasks have asked for, as the kernel counts it.
 
     :param rate: of the disk in bytes/s; all of it flows while anybody reads.
     :param rules: how weights are decided at the end of each interval, None if
         all are equal for ever.
     :param groups: the group of each task, by default one of its own.
+    :param ahead: bytes that a task asks for before it gets them.
     """
     names = [str(number) for number in range(len(tasks))]
     pairs = types.Pairs((name, DISK) for name in names)
@@ -52,14 +55,15 @@ def run(tasks, rate, rules=None, groups=None):
     left = [float(task.size) for task in tasks]
     ends = [0.0] * len(tasks)
     weights = [100] * len(tasks)
+    asked = numpy.zeros(len(tasks))
     now = 0.0
     while any(left):
-        moved = [0.0] * len(tasks)
         end = now + interval
         while now < end and any(left):
-            now = _flow(tasks, rate, weights, left, moved, ends, now, end)
+            now = _flow(tasks, rate, weights, left, ends, now, end)
         if generator:
-            done = numpy.array(moved)
+            before, asked = asked, _asked(tasks, left, end, ahead)
+            done = asked - before
             sample = samples.make_sample(
                 pairs, seconds=interval, idle=done == 0
             )
@@ -69,7 +73,17 @@ def run(tasks, rate, rules=None, groups=None):
     return [end - task.start for end, task in zip(ends, tasks, strict=True)]
 
 
-def _flow(tasks, rate, weights, left, moved, ends, now, until):
+def _asked(tasks, left, now, ahead):
+    """Return the bytes that each task has asked for."""
+    return numpy.array(
+        [
+            min(task.size, task.size - rest + ahead) * (task.start < now)
+            for task, rest in zip(tasks, left, strict=True)
+        ]
+    )
+
+
+def _flow(tasks, rate, weights, left, ends, now, until):
     """Go on until a task begins or ends; returns the time of that."""
     ready = [n for n, t in enumerate(tasks) if t.start <= now and left[n]]
     total = sum(weights[n] for n in ready)
@@ -81,7 +95,6 @@ def _flow(tasks, rate, weights, left, moved, ends, now, until):
     )
     for n in ready:
         part = min(rates[n] * (until - now), left[n])
-        moved[n] += part
         # what is left of a byte is nothing
         left[n] = left[n] - part if left[n] - part > 1e-3 else 0.0
         if not left[n]:
