@@ -189,9 +189,13 @@ def _sum(disk: status.Disk) -> str:
 
 
 def _weights(disk: status.Disk) -> str:
+    """Return the controller, with what its settings cost."""
     if disk.error:
         return 'ERROR'
-    return 'left out' if disk.left_out else disk.controller or '-'
+    if disk.left_out:
+        return 'left out'
+    cost = '' if disk.lost is None else f' -{disk.lost:.0%}'
+    return f'{disk.controller}{cost}' or '-'
 
 
 def _activity(disk: status.Disk) -> str:

@@ -63,6 +63,33 @@ mechanism is not available the agent shows an error and sets no weights.
 """,
     ),
     cfg.StrOpt(
+        'prefer',
+        default='balanced',
+        choices=[
+            (
+                'throughput',
+                'Light servers gain what costs the disk 2 % of its throughput',
+            ),
+            (
+                'balanced',
+                'Light servers gain what costs the disk a fifth of its '
+                'throughput',
+            ),
+            (
+                'latency',
+                'Light servers gain what costs the disk three fifths of its '
+                'throughput',
+            ),
+        ],
+        help="""
+What settings of BFQ on a hard disk may cost while its servers differ in
+weight. The agent tries each load that lasts: it keeps the shortest turns of
+servers that cost no more, in throughput of all, than this allows, and BFQ's
+own settings if none do. It changes no settings of disks with io.cost, where
+weights alone decide.
+""",
+    ),
+    cfg.StrOpt(
         'curve',
         default='linear',
         help="""

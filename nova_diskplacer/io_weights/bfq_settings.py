@@ -15,12 +15,14 @@
 By default a disk reorders the requests in its own queue whatever their
 weights, BFQ prefers queues that it takes for interactive, and a queue keeps
 the disk for a long turn. The other settings have a price: requests at random
-places lose the disk's reordering. So they are set only while weights differ.
+places lose the disk's reordering. So they are set only while weights differ,
+and while they cost no more than ``[diskplacer_weights] prefer`` allows.
 """
 
 import collections
 import collections.abc
 import contextlib
+import dataclasses
 import os
 
 from oslo_config import cfg
@@ -33,6 +35,7 @@ from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.io_weights import turns
 from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
@@ -41,8 +44,11 @@ _STRICT = 'iosched/strict_guarantees'
 _LOW_LATENCY = 'iosched/low_latency'
 _MAX_BUDGET = 'iosched/max_budget'
 
-# Seconds of a short turn, and bytes of a sector.
-_TURN_S = 0.012
+# Indexes of the turns until a disk has been tried: those of several lowered
+# servers may cost a seek each.
+_OF_ONE = 1
+_OF_SEVERAL = len(turns.TURNS_S) - 1
+
 _SECTOR = 512
 
 # In the order in which they are written. The first shows whether this BFQ has
@@ -51,6 +57,20 @@ _NAMES = (_STRICT, _LOW_LATENCY, _MAX_BUDGET)
 
 # Seconds for which a disk stays set after the weights differed last.
 _KEPT_S = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """A disk in an interval in which its active servers differ in weight.
+
+    ``lowered`` is the number of active servers with a lowered weight. The
+    others are those of ``types.DiskState``: ``throughput`` is the sum of both
+    directions.
+    """
+
+    lowered: int
+    throughput: float
+    busy: float
 
 
 def find_contended(
@@ -79,16 +99,20 @@ def find_contended(
     }
 
 
-def settings(device: Device, lowered: int) -> dict[str, str]:
+def turn_s(device: Device, trial: turns.Trial) -> float | None:
+    """Return the seconds of a turn on a disk, None for BFQ's own settings."""
+    return None if trial.choice is None else _choices(device)[trial.choice]
+
+
+def settings(device: Device, turn_s: float) -> dict[str, str]:
     """Return the settings of a disk whose active servers differ in weight.
 
-    A short turn costs a seek, except where one server has nearly all turns.
-
-    :param lowered: number of active servers with a lowered weight.
+    :param turn_s: seconds of a turn; BFQ's own on a disk of unknown speed.
     """
     values = {_STRICT: '1', _LOW_LATENCY: '0'}
-    if lowered == 1 and device.mbps:
-        values[_MAX_BUDGET] = str(round(device.mbps * 1e6 * _TURN_S / _SECTOR))
+    if device.mbps:
+        sectors = round(device.mbps * 1e6 * turn_s / _SECTOR)
+        values[_MAX_BUDGET] = str(max(1, sectors))
     return values
 
 
@@ -108,31 +132,43 @@ class BFQSettings:
             self._write_back,
             sys,
         )
+        self._conf = conf
         self._kept_s: dict[str, float] = {}
+        # by the UUID of a disk, and whether several servers are lowered
+        self._trials: dict[tuple[str, bool], turns.Trial] = {}
         self._log = log_once.ChangeLogger(LOG)
 
     def apply(
         self,
-        contended: collections.abc.Mapping[Device, int],
+        contended: collections.abc.Mapping[Device, Load],
         seconds: float,
-    ) -> None:
+    ) -> dict[str, turns.Trial]:
         """Set these disks, and restore others soon; repeatable.
 
         A disk that cannot be changed affects no other.
 
         :param contended: hard disks with BFQ whose active servers differ in
-            weight, with the number of those with a lowered weight.
+            weight.
         :param seconds: the length of the interval.
+        :returns: the trials of these disks, by UUID.
         :raises DiskError: the saved settings cannot be listed.
         """
-        settings_of = {
-            device.uuid: (device, settings(device, lowered))
-            for device, lowered in contended.items()
+        trials = {
+            device.uuid: self._try(device, load, seconds)
+            for device, load in contended.items()
         }
+        settings_of = {}
+        for device in contended:
+            seconds_of_turn = turn_s(device, trials[device.uuid])
+            if seconds_of_turn is not None:
+                settings_of[device.uuid] = (
+                    device,
+                    settings(device, seconds_of_turn),
+                )
         self._kept_s = {
             uuid: left - seconds
             for uuid, left in self._kept_s.items()
-            if left > seconds
+            if left > seconds and uuid not in trials
         } | dict.fromkeys(settings_of, _KEPT_S)
         failed = {}
         for uuid in {*settings_of, *self._saved.uuids()}:
@@ -151,6 +187,7 @@ class BFQSettings:
                 reason,
             )
         self._log.clear_except(failed)
+        return trials
 
     def restore(self) -> None:
         """Restore all disks, also those that an earlier agent changed.
@@ -159,6 +196,28 @@ class BFQSettings:
         """
         self._kept_s.clear()
         self._saved.restore_all(self._saved.uuids())
+
+    def _try(self, device: Device, load: Load, seconds: float) -> turns.Trial:
+        """Return the trial of a disk after an interval."""
+        # read here: what restores settings needs no correct options
+        prefer: str = self._conf.diskplacer_weights.prefer
+        choices = _choices(device)
+        several = load.lowered > 1
+        trial = self._trials.get((device.uuid, several))
+        if trial is None:
+            first = min(_OF_SEVERAL if several else _OF_ONE, len(choices) - 1)
+            mild = prefer == turns.THROUGHPUT
+            trial = turns.Trial(None if mild else first)
+        trial = turns.step(
+            trial,
+            load.throughput,
+            load.busy,
+            seconds,
+            choices,
+            turns.ALLOWED[prefer],
+        )
+        self._trials[device.uuid, several] = trial
+        return trial
 
     def _set(
         self, device: Device, target: collections.abc.Mapping[str, str]
@@ -194,3 +253,8 @@ class BFQSettings:
                         saved.device, name, saved.values[name], self._sys
                     )
         return True
+
+
+def _choices(device: Device) -> tuple[float, ...]:
+    """Return the turns that can be set; there is one without a known speed."""
+    return turns.TURNS_S if device.mbps else turns.TURNS_S[-1:]

@@ -27,6 +27,7 @@ from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
+from nova_diskplacer.io_weights import turns
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
 from nova_diskplacer.profiles import catalogue
@@ -49,7 +50,8 @@ class Decision:
     are the reasons why a disk has none, and ``left_out`` why one has none on
     purpose. ``weights`` are those wanted, ``errors`` the reasons why one is
     not in force. ``changes`` is the number of weights that differ from the
-    last interval.
+    last interval. ``trials`` are those of hard disks with BFQ whose active
+    servers differ in weight, by UUID.
     """
 
     shares: policy.Shares
@@ -59,6 +61,9 @@ class Decision:
     weights: collections.abc.Mapping[types.ConsumerDisk, int]
     errors: collections.abc.Mapping[types.ConsumerDisk, str]
     changes: int
+    trials: collections.abc.Mapping[str, turns.Trial] = dataclasses.field(
+        default_factory=dict
+    )
 
 
 class WeightManager:
@@ -131,6 +136,7 @@ class WeightManager:
             if pair[1] in self._found.active and not exempt
         }
         errors: dict[types.ConsumerDisk, str] = {}
+        trials: dict[str, turns.Trial] = {}
         if self._on:
             self._io_cost.adapt_models(sample.disks)
             errors = self._writer.apply(
@@ -139,7 +145,7 @@ class WeightManager:
                 sample.devices,
                 self._found.active,
             )
-            self._bfq_settings.apply(
+            trials = self._bfq_settings.apply(
                 self._contended_by_bfq(sample), sample.seconds
             )
         else:
@@ -152,6 +158,7 @@ class WeightManager:
             weights=self._weights,
             errors=errors,
             changes=len(self._weights.items() - before.items()),
+            trials=trials,
         )
 
     def _log_dry_run(self) -> None:
@@ -170,16 +177,24 @@ class WeightManager:
             )
         self._lowered = (self._lowered | lowered) & self._weights.keys()
 
-    def _contended_by_bfq(self, sample: types.Sample) -> dict[Device, int]:
+    def _contended_by_bfq(
+        self, sample: types.Sample
+    ) -> dict[Device, bfq_settings.Load]:
         contended = bfq_settings.find_contended(
             sample.pairs, sample.idle.tolist(), self._weights
         )
-        return {
-            sample.devices[uuid]: lowered
-            for uuid, lowered in contended.items()
-            if self._found.active.get(uuid) == controllers.BFQ_CONTROLLER
-            and sample.devices[uuid].rotational
-        }
+        loads = {}
+        for uuid, lowered in contended.items():
+            state = sample.disks.get(uuid)
+            if (
+                state is not None
+                and self._found.active.get(uuid) == controllers.BFQ_CONTROLLER
+                and sample.devices[uuid].rotational
+            ):
+                loads[sample.devices[uuid]] = bfq_settings.Load(
+                    lowered, state.read_bytes + state.write_bytes, state.busy
+                )
+        return loads
 
     def _used_bytes(self, sample: types.Sample) -> types.Floats:
         """Return the use of disks that counts, in bytes, (R,).

@@ -179,6 +179,20 @@ METRICS = (
     ),
     metric.of_disks(
         metric.GAUGE,
+        'disk_turn_seconds',
+        'Turns of servers that the agent has set in BFQ. Absent while the '
+        "disk has BFQ's own settings, or another controller.",
+        lambda d: d.turn_seconds,
+    ),
+    metric.of_disks(
+        metric.GAUGE,
+        'disk_weights_cost_ratio',
+        'Share of the throughput of the disk that the settings of BFQ cost '
+        'when they were tried last. Absent while they were not.',
+        lambda d: d.lost,
+    ),
+    metric.of_disks(
+        metric.GAUGE,
         'disk_score_bytes_per_second',
         "Fennel's throughput score: throughput divided by the busy share and "
         'the number of consumers. Absent while no consumer uses the disk.',

@@ -38,6 +38,9 @@ class Disk:
     how long it was and ``saved_joules`` what that saved since the start of the
     agent: None without a standby timeout, the last also without figures for
     its model. ``speed`` is its known throughput in bytes/s (None: unknown).
+    ``turn_seconds`` are the turns of servers that the agent has set in BFQ
+    (None: it has set none), and ``lost`` the share of the throughput that they
+    cost when they were tried (None: they were not).
     ``controller`` is the name of the controller that applies I/O weights
     (empty: none). ``error`` is the reason why there is none, or ``left_out``
     if it has none on purpose.
@@ -63,6 +66,8 @@ class Disk:
     standby_seconds: float | None
     saved_joules: float | None
     speed: float | None
+    turn_seconds: float | None
+    lost: float | None
     controller: str
     error: str
     left_out: str

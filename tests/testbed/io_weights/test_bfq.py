@@ -27,6 +27,7 @@ from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import bfq_settings
 from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.io_weights import turns
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
 from tests import cgroups as cgroup_fixtures
@@ -245,7 +246,7 @@ class SettingsTest(BFQTestCase):
     def setUp(self):
         super().setUp()
         self.settings = bfq_settings.BFQSettings(self.conf)
-        self.contended = {device_of(DISK): 1}
+        self.contended = {device_of(DISK): bfq_settings.Load(1, 1e8, 1.0)}
         self.original = self.values()
 
     def values(self):
@@ -260,7 +261,9 @@ class SettingsTest(BFQTestCase):
         self.assertEqual(
             {
                 name.removeprefix('iosched/'): value
-                for name, value in bfq_settings.settings(device, 1).items()
+                for name, value in bfq_settings.settings(
+                    device, turns.TURNS_S[1]
+                ).items()
             },
             self.values(),
         )

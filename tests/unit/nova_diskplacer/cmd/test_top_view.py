@@ -93,7 +93,7 @@ class TopViewTest(base.BaseTestCase):
         self.assertEqual(
             [
                 example.HDD, 'sda', '101.0', '50.5', '95%', '75%', '12.5',
-                '8.0', '50%', 'standby', 'bfq',
+                '8.0', '50%', 'standby', 'bfq', '-18%',
             ],
             row,
         )  # fmt: skip

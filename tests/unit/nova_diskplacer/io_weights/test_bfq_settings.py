@@ -54,10 +54,19 @@ class FindContendedTest(testtools.TestCase):
         )
 
 
-WRITE = block_queue.write
+KERNEL_WRITE = block_queue.write
+
+
+def write_whole(name, setting, value, sys):
+    """Write a file that is whole afterwards, as the kernel's are."""
+    os.truncate(f'{sys}/class/block/{name}/queue/{setting}', 0)
+    KERNEL_WRITE(name, setting, value, sys)
+
 
 ORIGINAL = {'strict_guarantees': '0', 'low_latency': '1', 'max_budget': '8192'}
 CONTENDED = ORIGINAL | {'strict_guarantees': '1', 'low_latency': '0'}
+# 160 MB/s for 100 ms, in sectors of 512 bytes
+SEVERAL = CONTENDED | {'max_budget': '31250'}
 
 
 class BFQSettingsTest(testtools.TestCase):
@@ -69,6 +78,9 @@ class BFQSettingsTest(testtools.TestCase):
         self.conf, self.state_dir = configuration.conf, configuration.state_dir
         self.useFixture(
             fixtures.MockPatchObject(saved_settings, 'boot_id', lambda: 'boot')
+        )
+        self.useFixture(
+            fixtures.MockPatchObject(block_queue, 'write', write_whole)
         )
         for device in (A, B):
             os.makedirs(self.path(device, 'queue/iosched'))
@@ -105,17 +117,42 @@ class BFQSettingsTest(testtools.TestCase):
         except FileNotFoundError:
             return []
 
-    def apply(self, *contended, seconds=1.0, lowered=2):
-        self.settings.apply(dict.fromkeys(contended, lowered), seconds)
+    def apply(self, *contended, seconds=1.0, lowered=2, mbps=150, busy=1.0):
+        load = bfq_settings.Load(lowered, mbps * 1e6, busy)
+        return self.settings.apply(dict.fromkeys(contended, load), seconds)
+
+    def test_turns_cost_no_more_than_the_operator_prefers(self):
+        """The disk loses half with any turns."""
+        for prefer, kept in (
+            ('throughput', ORIGINAL),
+            ('balanced', ORIGINAL),
+            ('latency', CONTENDED | {'max_budget': '625'}),
+        ):
+            self.conf.set_override('prefer', prefer, 'diskplacer_weights')
+            self.new()
+            for _ in range(45):
+                own = self.get(A) == ORIGINAL
+                trials = self.apply(A, lowered=1, mbps=150 if own else 75)
+            self.assertEqual(kept, self.get(A), prefer)
+            lost = 0.5 if prefer == 'latency' else 0.0
+            self.assertEqual({A.uuid: lost}, {A.uuid: trials[A.uuid].lost})
+            self.settings.restore()
+
+    def test_bfqs_own_settings_are_in_force_while_they_are_tried(self):
+        seen = []
+        for _ in range(26):
+            self.apply(A, lowered=1)
+            seen.append(self.get(A)['strict_guarantees'])
+        self.assertEqual(['1'] * 19 + ['0'] * 3 + ['1'] * 4, seen)
 
     def test_set_while_contended_and_for_ten_seconds_after_it(self):
         for seconds in (0.5, 1.0, 5.0):
             self.apply(A, seconds=seconds)
-            self.assertEqual(CONTENDED, self.get(A))
+            self.assertEqual(SEVERAL, self.get(A))
             self.assertEqual(ORIGINAL, self.get(B))
             for _ in range(int(10 / seconds) - 1):
                 self.apply(seconds=seconds)
-            self.assertEqual(CONTENDED, self.get(A))
+            self.assertEqual(SEVERAL, self.get(A))
             self.apply(seconds=seconds)
             self.assertEqual(ORIGINAL, self.get(A))
             self.assertEqual([], self.saved())
@@ -128,7 +165,7 @@ class BFQSettingsTest(testtools.TestCase):
         # nobody knows what it does in that time
         self.assertEqual(CONTENDED, self.get(B))
         self.apply(A, lowered=2)
-        self.assertEqual('9000', self.get(A)['max_budget'])
+        self.assertEqual(SEVERAL, self.get(A))
 
     def test_an_operators_own_settings_stay(self):
         own = {'strict_guarantees': '1', 'max_budget': '9000'}
@@ -146,7 +183,7 @@ class BFQSettingsTest(testtools.TestCase):
                 if writes[0] == last:
                     raise SystemExit
                 writes[0] += 1
-                return WRITE(*args)
+                return write_whole(*args)
 
             with fixtures.MockPatchObject(block_queue, 'write', write):
                 try:
@@ -178,7 +215,7 @@ class BFQSettingsTest(testtools.TestCase):
             json.dump(fields, stream)
         self.new()
         self.apply(A)
-        self.assertEqual(CONTENDED, self.get(A))
+        self.assertEqual(SEVERAL, self.get(A))
         self.settings.restore()
         self.assertEqual(ORIGINAL, self.get(A))
 
@@ -186,14 +223,14 @@ class BFQSettingsTest(testtools.TestCase):
         self.apply(A, B)
         self.new()
         self.apply(A)
-        self.assertEqual((CONTENDED, ORIGINAL), (self.get(A), self.get(B)))
+        self.assertEqual((SEVERAL, ORIGINAL), (self.get(A), self.get(B)))
         self.assertEqual(['disk-a.json'], self.saved())
 
     def test_the_scheduler_was_chosen_anew(self):
         self.apply(A)
         self.set(A)
         self.apply(A)
-        self.assertEqual(CONTENDED, self.get(A))
+        self.assertEqual(SEVERAL, self.get(A))
         self.settings.restore()
         self.assertEqual(ORIGINAL, self.get(A))
 
@@ -211,5 +248,5 @@ class BFQSettingsTest(testtools.TestCase):
         self.apply(A)
         self.put(A, 'diskseq', '8')
         self.settings.restore()
-        self.assertEqual(CONTENDED, self.get(A))
+        self.assertEqual(SEVERAL, self.get(A))
         self.assertEqual([], self.saved())

@@ -26,6 +26,7 @@ from nova_diskplacer.io_weights import bfq_settings
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import manager
+from nova_diskplacer.io_weights import turns
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
 from nova_diskplacer.profiles import definitions
@@ -79,6 +80,9 @@ class FakeIOCost:
         return {uuid: one.rbps for uuid, one in self.enabled.items()}
 
 
+TRIAL = turns.Trial(choice=0)
+
+
 class FakeBFQSettings:
     """Records the disks whose settings of BFQ are changed."""
 
@@ -87,6 +91,7 @@ class FakeBFQSettings:
 
     def apply(self, contended, seconds):
         self.contended.append(dict(contended))
+        return {device.uuid: TRIAL for device in contended}
 
 
 class WeightManagerTest(testtools.TestCase):
@@ -110,6 +115,7 @@ class WeightManagerTest(testtools.TestCase):
         self.models = {}
         self.detections = 0
         self.devices = {A.uuid: A}
+        self.disks = {}
         self.consumers = {
             key: types.Consumer(key, f'machine/{key}')
             for key in ('busy', 'idle')
@@ -147,6 +153,7 @@ class WeightManagerTest(testtools.TestCase):
                     idle=moved == 0,
                     consumers=self.consumers,
                     devices=self.devices,
+                    disks=self.disks,
                 ),
                 seekers,
             )
@@ -164,15 +171,21 @@ class WeightManagerTest(testtools.TestCase):
         self.assertEqual(1, self.io_cost.adapted)
 
     def test_contended(self):
-        self.apply()
-        self.apply(other=1)
+        self.disks = {
+            A.uuid: types.DiskState(
+                A, 1.0, 100.0, 20.0, 1.0, 1.0, 0.9, 2.0, 0.05, None, False, 0.0
+            )
+        }
+        self.assertEqual({}, self.apply().trials)
+        self.assertEqual({A.uuid: TRIAL}, self.apply(other=1).trials)
         self.devices = {A.uuid: dataclasses.replace(A, rotational=False)}
         self.apply(other=1)
         self.devices = {A.uuid: A}
         self.active = {A.uuid: controllers.IO_COST_CONTROLLER}
         self.apply(other=1, intervals=5)
         found = self.bfq_settings.contended
-        self.assertEqual([{}, {A: 1}, {}, {}], found[:4])
+        load = bfq_settings.Load(1, 120.0, 0.9)
+        self.assertEqual([{}, {A: load}, {}, {}], found[:4])
         self.assertEqual({}, found[-1])
 
     def test_changes(self):

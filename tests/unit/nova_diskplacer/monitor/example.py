@@ -24,6 +24,7 @@ from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.io_weights import policy
+from nova_diskplacer.io_weights import turns
 from nova_diskplacer.monitor import diskstats
 from nova_diskplacer.monitor import elastic_status as elastic_status_
 from nova_diskplacer.monitor import guest_counters
@@ -152,6 +153,7 @@ def make_decision():
         weights={(LONG, HDD): 5, (SMALL, HDD): 94},
         errors={(SMALL, HDD): 'libvirt refuses'},
         changes=2,
+        trials={HDD: turns.Trial(choice=1, lost=0.18)},
     )
 
 

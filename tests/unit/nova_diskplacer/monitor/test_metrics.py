@@ -141,6 +141,8 @@ class MetricsTest(ServedTest):
             'disk_busy_seconds_total': 1.5,
             'disk_request_seconds_total': 25,
             'disk_speed_bytes_per_second': 160e6,
+            'disk_turn_seconds': 0.012,
+            'disk_weights_cost_ratio': 0.18,
             'disk_score_bytes_per_second': 67e6,
             'disk_pressure_ratio': 0.5,
             'disk_temperature_celsius': 61,

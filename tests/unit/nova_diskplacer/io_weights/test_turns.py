@@ -1,0 +1,130 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nova_diskplacer.io_weights import turns
+
+MBPS = 150.0
+
+
+def lost(turn_s, seek_s):
+    """Return what a disk loses that seeks for so long after each turn."""
+    return seek_s / (turn_s + seek_s)
+
+
+def run(trial, seek_s, allowed, seconds, own_lost=0.0, busy=1.0):
+    """Yield the trial after each interval of a second on a simulated disk."""
+    for _ in range(seconds):
+        share = 1 - (
+            own_lost
+            if trial.choice is None
+            else lost(turns.TURNS_S[trial.choice], seek_s)
+        )
+        trial = turns.step(
+            trial, share * MBPS, busy, 1.0, turns.TURNS_S, allowed
+        )
+        yield trial
+
+
+def last(*arguments, **options):
+    *_, trial = run(*arguments, **options)
+    return trial
+
+
+class StepTest(unittest.TestCase):
+    def test_a_short_load_is_not_tried(self):
+        for trial in run(turns.Trial(1), 0.016, 0.2, seconds=19):
+            self.assertEqual(1, trial.choice)
+            self.assertIsNone(trial.lost)
+
+    def test_a_disk_that_is_not_at_its_limit_is_not_tried(self):
+        trial = last(turns.Trial(1), 0.016, 0.2, seconds=100, busy=0.8)
+        self.assertEqual(turns.Trial(1), trial)
+
+    def test_without_seeks_the_shortest_turns_are_kept(self):
+        for first in (None, 1, 4):
+            trial = last(turns.Trial(first), 0.0, 0.02, seconds=26)
+            self.assertEqual((0, 0.0), (trial.choice, trial.lost))
+
+    def test_turns_that_cost_too_much_are_taken_back(self):
+        """A turn of 50 ms costs a quarter, one of 100 ms 14 %."""
+        trial = last(turns.Trial(1), 0.016, 0.2, seconds=40)
+        self.assertEqual(4, trial.choice)
+        self.assertAlmostEqual(lost(0.1, 0.016), trial.lost)
+        trial = last(turns.Trial(1), 0.016, 0.6, seconds=40)
+        self.assertEqual(1, trial.choice)
+
+    def test_bfqs_own_settings_are_kept_if_all_turns_cost_too_much(self):
+        trial = last(turns.Trial(1), 0.016, 0.02, seconds=40)
+        self.assertIsNone(trial.choice)
+        self.assertEqual(0.0, trial.lost)
+
+    def test_turns_are_compared_with_bfqs_own_settings(self):
+        """Servers that read at random places cost as much with those."""
+        trial = last(turns.Trial(1), 0.016, 0.2, seconds=40, own_lost=0.9)
+        self.assertEqual(0, trial.choice)
+
+    def test_a_load_that_stays_is_tried_ever_less_often(self):
+        seconds_own = sum(
+            trial.choice is None
+            for trial in run(turns.Trial(1), 0.0, 0.2, seconds=3000)
+        )
+        # three seconds each after 20, 60, 120, 240, 480, 960 and 960
+        self.assertEqual(7 * 3, seconds_own)
+
+    @given(
+        seek_s=st.floats(0.0, 0.2),
+        allowed=st.sampled_from(sorted(turns.ALLOWED.values())),
+        first=st.sampled_from([None, 0, 1, 4]),
+        own=st.floats(0.0, 0.9),
+        calls=st.integers(40, 400),
+    )
+    def test_what_is_kept_costs_no_more_than_allowed(
+        self, seek_s, allowed, first, own, calls
+    ):
+        for trial in run(
+            turns.Trial(first), seek_s, allowed, calls, own_lost=own
+        ):
+            if trial.left_s is None or trial.lost is None:
+                continue
+            costs = [
+                1 - (1 - lost(turn_s, seek_s)) / (1 - own)
+                for turn_s in turns.TURNS_S
+            ]
+            if trial.choice is None:
+                self.assertTrue(all(cost > allowed for cost in costs))
+            else:
+                self.assertLessEqual(costs[trial.choice], allowed + 1e-9)
+                for shorter in costs[: trial.choice]:
+                    self.assertGreater(shorter, allowed - 1e-9)
+
+    @given(
+        st.lists(
+            st.tuples(
+                st.floats(0.0, 1e10), st.floats(0.0, 1.0), st.floats(0.1, 10)
+            )
+        )
+    )
+    def test_any_load_ends_each_trial(self, intervals):
+        trial, tried = turns.Trial(1), 0
+        for throughput, busy, seconds in intervals:
+            trial = turns.step(
+                trial, throughput, busy, seconds, turns.TURNS_S, 0.2
+            )
+            busy_trial = trial.left_s is None and busy >= 0.9
+            tried = tried + 1 if busy_trial else 0
+            self.assertLessEqual(tried, 3 * (len(turns.TURNS_S) + 1))
+            self.assertIn(trial.choice, (None, *range(len(turns.TURNS_S))))
