@@ -54,6 +54,7 @@ cgroups = contention/*/*
 [diskplacer_weights]
 mode = on
 scale_mb = {scale_mb}
+prefer = {prefer}
 """
 
 Settings = dict[str, typing.Any]
@@ -90,7 +91,12 @@ def prepare(settings: Settings) -> dict[str, str]:
     """Make the devices disks with a file for each task; return UUIDs."""
     TOP.mkdir(parents=True)
     CONF.write_text(
-        OPTIONS.format(disks=DISKS, top=TOP, scale_mb=settings['scale_mb'])
+        OPTIONS.format(
+            disks=DISKS,
+            top=TOP,
+            scale_mb=settings['scale_mb'],
+            prefer=settings.get('prefer', 'balanced'),
+        )
     )
     run('modprobe', 'bfq')
     uuids = {}

@@ -44,6 +44,7 @@ import typing
 import _in_guest
 import _report
 from diskplacer_measure import stats
+from nova_diskplacer.io_weights import turns
 from tools.seeking_disk import model
 from tools.testbed import Disk
 from tools.testbed import Testbed
@@ -75,6 +76,8 @@ STEADY_S = {'alone': 60, 'without': 60, 'with': 600}
 QUICK_STEADY_S = {'alone': 20, 'without': 20, 'with': 60}
 KEPT = 0.9
 SLOWER = 2.0
+# of the latencies with the agent, compared with those without it
+HARM = 1.05
 
 # --quick: all but the first have ended long before it
 QUICK_SIZES_MB = (5000, *SIZES_MB[1:])
@@ -174,11 +177,20 @@ def evaluate_steady(
     figures[f'{name}_steady_slower'] = (
         beside['latency_ms'] / alone['latency_ms']
     )
+    without = found['without']['steady']
+    for figure in ('latency_ms', 'p99_ms'):
+        figures[f'{name}_steady_{figure}_ratio'] = (
+            beside[figure] / without[figure]
+        )
+    sums = [
+        sum(server['mbps'] for server in found[arm].values()) for arm in ARMS
+    ]
+    figures[f'{name}_steady_sum_lost'] = 1 - sums[1] / sums[0]
     return figures
 
 
 def goals(
-    name: str, figures: _report.Figures
+    name: str, figures: _report.Figures, prefer: str = turns.BALANCED
 ) -> typing.Iterator[_report.Goal]:
     for task, least in SMALL.items():
         yield _report.Goal(f'{name}_task{task}_s_change', '<=', least)
@@ -191,7 +203,14 @@ def goals(
         )
     if f'{name}_steady_kept' in figures:
         yield _report.Goal(f'{name}_steady_kept', '>=', KEPT)
-        yield _report.Goal(f'{name}_steady_slower', '<=', SLOWER)
+        for figure in ('latency_ms', 'p99_ms'):
+            yield _report.Goal(f'{name}_steady_{figure}_ratio', '<=', HARM)
+        if prefer == turns.LATENCY:
+            yield _report.Goal(f'{name}_steady_slower', '<=', SLOWER)
+        else:
+            yield _report.Goal(
+                f'{name}_steady_sum_lost', '<=', turns.ALLOWED[prefer]
+            )
 
 
 def show(name: str, figures: _report.Figures) -> None:
@@ -269,6 +288,7 @@ def measure(
             schedulers={devices[name]: SCHEDULERS[name] for name in names},
             mbps=round(mbps),
             scale_mb=round(SCALE_MB * mbps / PAPER_MBPS),
+            prefer=args.prefer,
             sizes=sizes,
             media={devices[name]: MEDIA[name] for name in names},
         )
@@ -375,7 +395,7 @@ def run(
         if name in measured.steady:
             figures |= evaluate_steady(name, measured.steady[name])
             show_steady(name, measured.steady[name])
-        aims += goals(name, figures)
+        aims += goals(name, figures, args.prefer)
     figures['agent_round_cpu_s'] = statistics.median(
         one['round_cpu_s'] for one in measured.agents
     )
@@ -407,6 +427,12 @@ def main() -> int:
         choices=('throttled', 'seeking'),
         default='throttled',
         help='what the disk is (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--prefer',
+        choices=sorted(turns.ALLOWED),
+        default=turns.BALANCED,
+        help='[diskplacer_weights] prefer (default: %(default)s)',
     )
     parser.add_argument(
         '--own-projects',

@@ -130,3 +130,48 @@ class EvaluateTest(testtools.TestCase):
             + ['6.00 (6.00 to 6.00)', '-50.00'],
             rows[3],
         )
+
+
+class EvaluateSteadyTest(testtools.TestCase):
+    def met(self, prefer, latency_ms=12.0, p99_ms=40.0, scan_mbps=85.0):
+        alone = {'mbps': 3.0, 'latency_ms': 10.0, 'p99_ms': 16.0}
+        found = {
+            'alone': {'steady': alone},
+            'without': {
+                'steady': {'mbps': 2.0, 'latency_ms': 30.0, 'p99_ms': 60.0},
+                'scan': {'mbps': 98.0},
+            },
+            'with': {
+                'steady': alone | {'latency_ms': latency_ms, 'p99_ms': p99_ms},
+                'scan': {'mbps': scan_mbps},
+            },
+        }
+        figures = contention.evaluate_steady('bfq', found)
+        figures |= contention.evaluate('bfq', times((BASE, BASE)), SIZES)
+        return {
+            goal.figure.removeprefix('bfq_steady_'): goal.met(figures)
+            for goal in contention.goals('bfq', figures, prefer)
+            if 'steady' in goal.figure
+        }
+
+    def test_goals(self):
+        harmless = {'kept': True, 'latency_ms_ratio': True} | {
+            'p99_ms_ratio': True
+        }
+        self.assertEqual(harmless | {'sum_lost': True}, self.met('balanced'))
+        self.assertEqual(
+            harmless | {'sum_lost': False}, self.met('throughput')
+        )
+        self.assertEqual(harmless | {'slower': True}, self.met('latency'))
+
+    def test_harm(self):
+        for figure, value in (('latency_ms', 31.0), ('p99_ms', 62.0)):
+            self.assertTrue(
+                self.met('balanced', **{figure: value})[f'{figure}_ratio']
+            )
+        for figure, value in (('latency_ms', 32.0), ('p99_ms', 64.0)):
+            self.assertFalse(
+                self.met('balanced', **{figure: value})[f'{figure}_ratio']
+            )
+        self.assertFalse(self.met('balanced', scan_mbps=76.0)['sum_lost'])
+        self.assertFalse(self.met('latency', latency_ms=21.0)['slower'])
