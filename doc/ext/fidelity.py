@@ -114,7 +114,7 @@ class MeasuredRole(docutils.SphinxRole):
         except ValueError as error:
             message = self.inliner.reporter.error(str(error), line=self.lineno)
             return [], [message]
-        _used(self.env).add(self.text.partition(' ')[0])
+        _used(self.env).add(self.text.split()[0])
         return [nodes.Text(text)], []
 
 

@@ -41,7 +41,7 @@ def measured(results: _results.Results, text: str) -> str:
     :raises ValueError: the text is not like that, or the result has no such
         figure.
     """
-    name, _, rest = text.partition(' ')
+    name, _, rest = ' '.join(text.split()).partition(' ')
     figure, unit = _fidelity.parse_ours(rest)
     if name not in results:
         return _fidelity.NOT_MEASURED

@@ -64,6 +64,7 @@ class TextTest(testtools.TestCase):
         for text, shown in (
             ('contention change %', '−47.9 % (−50.2 to −46)'),
             ('contention rate / change', '−444'),
+            ('contention\n    none s', 'not measured'),
             ('contention none s', 'not measured'),
             ('other change %', 'not measured'),
         ):
