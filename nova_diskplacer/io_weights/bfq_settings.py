@@ -208,6 +208,7 @@ class BFQSettings:
             first = min(_OF_SEVERAL if several else _OF_ONE, len(choices) - 1)
             mild = prefer == turns.THROUGHPUT
             trial = turns.Trial(None if mild else first)
+        before = trial.left_s
         trial = turns.step(
             trial,
             load.throughput,
@@ -216,6 +217,8 @@ class BFQSettings:
             choices,
             turns.ALLOWED[prefer],
         )
+        if before is None and trial.left_s is not None:
+            _log_kept(device, trial, prefer)
         self._trials[device.uuid, several] = trial
         return trial
 
@@ -258,3 +261,21 @@ class BFQSettings:
 def _choices(device: Device) -> tuple[float, ...]:
     """Return the turns that can be set; there is one without a known speed."""
     return turns.TURNS_S if device.mbps else turns.TURNS_S[-1:]
+
+
+def _log_kept(device: Device, trial: turns.Trial, prefer: str) -> None:
+    """Log what a trial has found."""
+    seconds = turn_s(device, trial)
+    if seconds is None or trial.lost is None:
+        LOG.info(
+            "Disk %s keeps BFQ's own settings: any turns cost more than the "
+            '%.0f %% of the throughput of [diskplacer_weights] prefer = %s.',
+            device.uuid, 100 * turns.ALLOWED[prefer], prefer,
+        )  # fmt: skip
+    else:
+        LOG.info(
+            'Disk %s has turns of %.0f ms: they cost %.0f %% of its '
+            'throughput, and may cost %.0f %%.',
+            device.uuid, 1000 * seconds, 100 * trial.lost,
+            100 * turns.ALLOWED[prefer],
+        )  # fmt: skip

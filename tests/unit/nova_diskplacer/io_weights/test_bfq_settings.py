@@ -137,6 +137,13 @@ class BFQSettingsTest(testtools.TestCase):
             lost = 0.5 if prefer == 'latency' else 0.0
             self.assertEqual({A.uuid: lost}, {A.uuid: trials[A.uuid].lost})
             self.settings.restore()
+        for said in (
+            "Disk disk-a keeps BFQ's own settings: any turns cost more than "
+            'the 2 % of',
+            'Disk disk-a has turns of 2 ms: they cost 50 % of its throughput, '
+            'and may cost 60 %.',
+        ):
+            self.assertEqual(1, self.log.output.count(said))
 
     def test_bfqs_own_settings_are_in_force_while_they_are_tried(self):
         seen = []
