@@ -198,7 +198,7 @@ def attach_at_source(
         and server == record.server
     ):
         return Act.GO_ON
-    if _is_stale(record, attached):
+    if is_stale(record, attached):
         return Act.ABORT
     if not is_here:
         return Act.REFUSE
@@ -235,6 +235,8 @@ def detach_at_source(
         return Act.NONE
     if record.phase == ATTACHED:
         return Act.LEAVE if record.host in attached else Act.ABORT
+    if record.phase == LEFT and is_stale(record, attached):
+        return Act.ABORT
     return Act.KEEP
 
 
@@ -247,7 +249,7 @@ def unexport_at_source(
     """
     if record is None:
         return Act.NONE
-    return Act.ABORT if _is_stale(record, attached) else Act.KEEP
+    return Act.ABORT if is_stale(record, attached) else Act.KEEP
 
 
 def start_at_source(
@@ -263,7 +265,7 @@ def start_at_source(
     """
     if not has_volume:
         return Act.RELEASE
-    return Act.ABORT if _is_stale(record, attached) else Act.EXPORT
+    return Act.ABORT if is_stale(record, attached) else Act.EXPORT
 
 
 def go_on_at_destination(
@@ -286,9 +288,7 @@ def go_on_at_destination(
     return Act.CONNECT
 
 
-def _is_stale(
-    record: Record, attached: collections.abc.Container[str]
-) -> bool:
+def is_stale(record: Record, attached: collections.abc.Container[str]) -> bool:
     """Return whether nobody uses the export, or is to begin to.
 
     Cinder saves the host of an attachment only after the source has

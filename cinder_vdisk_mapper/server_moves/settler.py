@@ -36,6 +36,7 @@ from cinder_vdisk_mapper.moves import guests
 from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import settle_move
+from cinder_vdisk_mapper.server_moves import stale_moves
 from cinder_vdisk_mapper.server_moves import store
 from cinder_vdisk_mapper.server_moves.destination import Destination
 from cinder_vdisk_mapper.vdisks import naming
@@ -110,6 +111,7 @@ class Settler:
         self._due: dict[str, float] = {}
         self._pauses: dict[str, float] = {}
         self._root_of: dict[str, str] = {}
+        self._stale = stale_moves.StaleMoves()
         self._written: dict[str, settling.Settling] = {}
         self._running: dict[str, concurrent.futures.Future[None]] = {}
         self._log = log_once.ChangeLogger(LOG)
@@ -142,7 +144,7 @@ class Settler:
         :raises DiskPlacerError: the database does not answer, or a disk root
             cannot be written to.
         """
-        arriving = self._find()
+        arriving = self._find(pool)
         self._running = {
             volume_id: future
             for volume_id, future in self._running.items()
@@ -194,14 +196,23 @@ class Settler:
             and len(self._running) < _THREADS
         )
 
-    def _find(self) -> dict[str, tuple[Destination, settling.VDisk]]:
-        """Return the vdisks that are to follow their servers, by volume."""
+    def _find(
+        self, pool: concurrent.futures.Executor
+    ) -> dict[str, tuple[Destination, settling.VDisk]]:
+        """Return the vdisks that are to follow their servers, by volume.
+
+        Moves that nobody uses any more are undone meanwhile.
+        """
         arriving = {}
         holders: dict[str, dict[str, list[str]]] = {}
-        for volume_id in store.arriving_volumes(self._destinations):
+        volumes = store.arriving_volumes(self._destinations)
+        self._stale.keep(volumes)
+        for volume_id in volumes:
             try:
                 move = store.read(volume_id)
                 volume = store.fresh(volume_id)
+                if move and store.holder(volume) != move.to:
+                    self._stale.look(pool, volume, move)
             except exception.DiskPlacerError as error:
                 self._log.log(volume_id, 'Volume %s: %s', volume_id, error)
                 continue
@@ -268,18 +279,17 @@ class Settler:
         try:
             disk = destination.backend.disk(vdisk.disk)
             rate = self._limits.rate_of(disk.mbps)
-            settle_move.settle(
-                settle_move.SettleMove(
-                    destination,
-                    guests.Guests(self._libvirt_uri, rate),
-                    volume_id,
-                    vdisk.name,
-                    vdisk.server,
-                    vdisk.disk,
-                    lambda done, total: self._progress(volume_id, done, total),
-                    self._stopped.is_set,
-                )
+            move = settle_move.SettleMove(
+                destination,
+                guests.Guests(self._libvirt_uri, rate),
+                volume_id,
+                vdisk.name,
+                vdisk.server,
+                vdisk.disk,
+                lambda done, total: self._progress(volume_id, done, total),
+                self._stopped.is_set,
             )
+            settle_move.settle(move)
         except settle_move.Stopped:
             return
         except at_rest.Waits as error:

@@ -154,7 +154,22 @@ class DetachTestCase(testtools.TestCase):
             self.assertAct(record.Act.KEEP, phase, THERE, shared=True)
         self.assertAct(record.Act.LEAVE, record.ATTACHED, HERE)
         self.assertAct(record.Act.KEEP, record.ATTACHED, HERE, shared=True)
+        self.assertAct(record.Act.KEEP, record.LEFT, HERE)
         self.assertAct(record.Act.ABORT, record.ABORTING, THERE, shared=True)
+
+    def test_nobody_uses_it(self):
+        """The destination asks the source, which is not attached either."""
+        for phase, act in (
+            (record.ATTACHING, record.Act.KEEP),
+            (record.ATTACHED, record.Act.ABORT),
+            (record.ABORTING, record.Act.ABORT),
+            (record.LEFT, record.Act.ABORT),
+            (record.DECIDING, record.Act.KEEP),
+        ):
+            one = record.Record(FROM, TO, SERVER, phase)
+            self.assertIs(
+                act, record.detach_at_source(one, HERE, HERE, ()), phase
+            )
 
 
 class Move(stateful.RuleBasedStateMachine):
@@ -535,6 +550,20 @@ class Move(stateful.RuleBasedStateMachine):
         """A request to detach comes once more, or from a user."""
         if THERE in self.attached:
             self.do(HERE, self.detach(THERE))
+
+    @stateful.precondition(
+        lambda self: self.free(HERE) and self.holder == HERE
+    )
+    @stateful.rule()
+    def nobody_has_used_it_for_long(self):
+        """The destination asks the source to undo it."""
+        found = self.record
+        if (
+            found
+            and found.phase != record.ATTACHING
+            and record.is_stale(found, self.attached)
+        ):
+            self.do(HERE, self.detach(HERE))
 
     @stateful.precondition(lambda self: len(self.connected) == 2)
     @stateful.rule()

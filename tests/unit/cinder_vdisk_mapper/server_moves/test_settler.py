@@ -26,10 +26,12 @@ import testtools
 from cinder_vdisk_mapper.cmd import settle
 from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import lost_source
+from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import settler
 from cinder_vdisk_mapper.server_moves import settler_setup
+from cinder_vdisk_mapper.server_moves import stale_moves
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 from nova_diskplacer.disks import remote
@@ -69,11 +71,13 @@ class SettlerTestCase(testtools.TestCase):
         self.backend.disk_root = self.useFixture(fixtures.TempDir()).path
         self.backend.remote_device = lambda name: None
         self.moves, self.holders = {}, {}
+        self.attached = {'here': {}}
         self.clock = itertools.count(0.0, 100.0)
         for target, name, value in (
             (store, 'arriving_volumes', lambda _: sorted(self.moves)),
             (store, 'read', self.read),
             (store, 'fresh', self.fresh),
+            (store, 'connectors', lambda _: self.attached),
             (settle_move, 'settle', self.settle),
             (
                 settler,
@@ -128,6 +132,29 @@ class SettlerTestCase(testtools.TestCase):
     def states(self):
         vdisks = settling.FILE.read(self.backend.disk_root).vdisks
         return {vdisk.volume: vdisk for vdisk in vdisks}
+
+    def test_what_nobody_uses(self):
+        self.add('1', A, phase=record.ABORTING)
+        clock = itertools.count(0.0, stale_moves._PAUSE)
+        self.useFixture(
+            fixtures.MockPatchObject(
+                stale_moves,
+                'time',
+                types.SimpleNamespace(monotonic=lambda: next(clock)),
+            )
+        )
+        asked = self.useFixture(
+            fixtures.MockPatchObject(other_host, 'go_on')
+        ).mock
+        self.look()
+        self.assertEqual([], asked.mock_calls)
+        self.look()
+        asked.assert_called_once_with(mock.ANY, THERE, 'there')
+        # it has the volume: nothing is undone
+        self.holders['1'] = f'{HERE}#pool'
+        for _ in range(3):
+            self.look()
+        self.assertEqual(1, asked.call_count)
 
     def test_what_is_due(self):
         self.add('left', A)

@@ -1,0 +1,85 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Has moves undone that nobody uses any more.
+
+The detachment of the destination undoes a move. The move stays as long as a
+process there has the vdisk open, or the destination does not answer, and
+Cinder does not repeat the request.
+"""
+
+import collections.abc
+import concurrent.futures
+import dataclasses
+import time
+
+from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.server_moves import other_host
+from cinder_vdisk_mapper.server_moves import record
+from cinder_vdisk_mapper.server_moves import store
+from cinder_vdisk_mapper.server_moves.record import Record
+
+# Seconds for which a move is not used before it is undone: Cinder saves an
+# attachment only when it is complete. Each further attempt comes after twice
+# as long, up to the longest pause.
+_PAUSE = 300.0
+_LONGEST_PAUSE = 3600.0
+
+
+@dataclasses.dataclass
+class _Stale:
+    recorded: Record
+    pause: float
+    due: float
+    running: concurrent.futures.Future[bool] | None = None
+
+
+class StaleMoves:
+    """The moves to this host that nobody uses, and when to undo them."""
+
+    def __init__(self) -> None:
+        self._stale: dict[str, _Stale] = {}
+
+    def look(
+        self,
+        pool: concurrent.futures.Executor,
+        volume: Volume,
+        recorded: Record,
+    ) -> None:
+        """Have a move undone if nobody has used it for long.
+
+        :raises DiskPlacerError: the database does not answer.
+        """
+        # an attachment in progress ends by itself
+        if recorded.phase == record.ATTACHING or not record.is_stale(
+            recorded, store.connectors(volume.id)
+        ):
+            self._stale.pop(volume.id, None)
+            return
+        now = time.monotonic()
+        known = self._stale.get(volume.id)
+        if known is None or known.recorded != recorded:
+            pause = known.pause if known else _PAUSE
+            known = _Stale(recorded, pause, now + pause)
+            self._stale[volume.id] = known
+        if now < known.due or (known.running and not known.running.done()):
+            return
+        known.pause = min(2 * known.pause, _LONGEST_PAUSE)
+        known.due = now + known.pause
+        known.running = pool.submit(
+            other_host.go_on, volume, recorded.source, recorded.source_host
+        )
+
+    def keep(self, volumes: collections.abc.Container[str]) -> None:
+        """Forget all moves but those of some volumes, by their IDs."""
+        for volume_id in [one for one in self._stale if one not in volumes]:
+            del self._stale[volume_id]

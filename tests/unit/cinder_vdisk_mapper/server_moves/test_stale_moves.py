@@ -1,0 +1,103 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import concurrent.futures
+import dataclasses
+import types
+from unittest import mock
+
+import fixtures
+import testtools
+
+from cinder_vdisk_mapper.server_moves import other_host
+from cinder_vdisk_mapper.server_moves import record
+from cinder_vdisk_mapper.server_moves import stale_moves
+from cinder_vdisk_mapper.server_moves import store
+
+VOLUME = types.SimpleNamespace(id='volume')
+KEPT = record.Record('there@vdisk', 'here@vdisk', 'server', record.ATTACHED)
+
+
+class StaleMovesTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.attached = {'there': {}}
+        self.now = 0.0
+        self.asked = []
+        self.answer = concurrent.futures.Future()
+        for target, name, value in (
+            (store, 'connectors', lambda _: self.attached),
+            (
+                stale_moves,
+                'time',
+                types.SimpleNamespace(monotonic=lambda: self.now),
+            ),
+        ):
+            self.useFixture(fixtures.MockPatchObject(target, name, value))
+        self.pool = mock.Mock(submit=self.submit)
+        self.moves = stale_moves.StaleMoves()
+
+    def submit(self, function, *arguments):
+        self.assertIs(other_host.go_on, function)
+        self.assertEqual((VOLUME, 'there@vdisk', 'there'), arguments)
+        self.asked.append(self.now)
+        return self.answer
+
+    def look(self, seconds, recorded=KEPT, volume=VOLUME):
+        """Look every 3 seconds; returns when the source was asked."""
+        self.asked.clear()
+        end = self.now + seconds
+        while self.now < end:
+            self.moves.look(self.pool, volume, recorded)
+            self.now += 3.0
+        return list(self.asked)
+
+    def test_ever_more_rarely(self):
+        self.answer.set_result(False)
+        self.assertEqual(
+            [300.0, 900.0, 2100.0, 4500.0, 8100.0, 11700.0], self.look(15000)
+        )
+
+    def test_one_at_a_time(self):
+        self.assertEqual([300.0], self.look(4000))
+        self.answer.set_result(False)
+        self.assertEqual(1, len(self.look(60)))
+
+    def test_an_attachment_in_progress(self):
+        """Cinder saves the host of an attachment when it is complete."""
+        attaching = dataclasses.replace(KEPT, phase=record.ATTACHING)
+        self.assertEqual([], self.look(4000, attaching))
+        self.assertEqual([], self.look(200))
+        self.attached['here'] = {}
+        self.assertEqual([], self.look(4000))
+        del self.attached['here']
+        self.assertEqual([], self.look(200))
+
+    def test_another_move(self):
+        self.assertEqual([], self.look(200))
+        other = dataclasses.replace(KEPT, server='other')
+        self.assertEqual([], self.look(200, other))
+        # the volume was deleted, or has moved, meanwhile
+        self.moves.keep(['another'])
+        self.assertEqual([], self.look(200, other))
+
+    def test_phases(self):
+        for phase, count in (
+            (record.ATTACHED, 1),
+            (record.ABORTING, 1),
+            (record.LEFT, 1),
+            (record.DECIDING, 0),
+            (record.RELEASING, 0),
+        ):
+            self.moves = stale_moves.StaleMoves()
+            found = self.look(400, dataclasses.replace(KEPT, phase=phase))
+            self.assertEqual(count, len(found), phase)
