@@ -77,6 +77,8 @@ class SettleMove(vdisk_steps.VDiskSteps):
     :param disk: UUID of the disk here.
     :param report: called with the copied and all bytes.
     :param stopped: asked once a second; a copy that QEMU makes goes on.
+    :param whole: what tells if a copy of an earlier attempt is whole still;
+        then that of this one. '' for none.
     """
 
     destination: Destination
@@ -87,6 +89,7 @@ class SettleMove(vdisk_steps.VDiskSteps):
     disk: str
     report: mover.Progress
     stopped: Callable[[], bool]
+    whole: str = ''
     _looked: float = dataclasses.field(default=0.0, init=False)
     _copied: str = dataclasses.field(default='', init=False)
 
@@ -176,13 +179,17 @@ class SettleMove(vdisk_steps.VDiskSteps):
     def copy(self) -> None:
         size = remote_vdisks.size_bytes(self.device)
         limit = copy_rate.Limit(self.guests.rate)
-        before = self.writes()
-        start: int | None = 0
+        before, left = self.writes(), store.changed(self.volume_id)
+        self._copied = _mark(before, self._target_writes())
+        # another request for the volume has come between copy and decision
+        is_whole = self.whole == f'{left} {self._copied}'
+        start: int | None = None if is_whole else 0
         while start is not None:
             self.progress(start, size)
             limit.wait(start)
             start = self.backend.copy_remote(self.disk, self.name, start)
         self._copied = _mark(before, self._target_writes())
+        self.whole = f'{left} {self._copied}'
         self.progress(size, size)
 
     def writes(self) -> str:

@@ -111,6 +111,7 @@ class Settler:
         self._due: dict[str, float] = {}
         self._pauses: dict[str, float] = {}
         self._root_of: dict[str, str] = {}
+        self._copied: dict[str, str] = {}
         self._stale = stale_moves.StaleMoves()
         self._written: dict[str, settling.Settling] = {}
         self._running: dict[str, concurrent.futures.Future[None]] = {}
@@ -158,6 +159,7 @@ class Settler:
             self._pauses.pop(volume_id, None)
             self._most.pop(volume_id, None)
             self._root_of.pop(volume_id, None)
+            self._copied.pop(volume_id, None)
             self._log.clear(volume_id)
         for volume_id in arriving.keys() & self._running.keys():
             self._look_at_source(arriving[volume_id][0], volume_id)
@@ -276,6 +278,7 @@ class Settler:
     def _settle(self, destination: Destination, vdisk: settling.VDisk) -> None:
         """Make one attempt; it raises no error."""
         volume_id = vdisk.volume
+        whole = self._copied.pop(volume_id, '')
         try:
             disk = destination.backend.disk(vdisk.disk)
             rate = self._limits.rate_of(disk.mbps)
@@ -288,11 +291,13 @@ class Settler:
                 vdisk.disk,
                 lambda done, total: self._progress(volume_id, done, total),
                 self._stopped.is_set,
+                whole,
             )
             settle_move.settle(move)
         except settle_move.Stopped:
             return
         except at_rest.Waits as error:
+            self._copied[volume_id] = move.whole
             state, reason = settling.WAITING, str(error)
             LOG.debug('%s waits: %s', vdisk.name, error)
         except remote.Away as error:

@@ -111,6 +111,18 @@ def advance(
 
 
 @errors.cinder_errors()
+def changed(volume_id: str) -> str:
+    """Return when the phase of a record was changed, '' without a record.
+
+    :raises DiskPlacerError: the database does not answer.
+    """
+    context = cinder_context.get_admin_context()
+    with db_api.main_context_manager.reader.using(context) as db:
+        row = _rows(db, volume_id).filter_by(key=record.PHASE).first()
+        return f'{row.id}@{row.updated_at}' if row else ''
+
+
+@errors.cinder_errors()
 def copied(volume_id: str) -> str:
     """Return what was recorded of a copy with a decision, '' for nothing.
 

@@ -259,6 +259,62 @@ class SettleTestCase(SettlingTestCase):
         self.settle()
         self.assertSettled(b'one')
 
+    def attempt(self, whole):
+        """Find the volume locked by another request after the copy."""
+        move = self.move()
+        move.whole = whole
+        locked, times = move.locked, itertools.count(1)
+
+        def lock():
+            # the beginning and the check of the target come before
+            if next(times) == 3:
+                raise settle_move.Busy('busy')
+            return locked()
+
+        move.locked = lock
+        self.assertRaises(settle_move.Busy, settle_move.settle, move)
+        return move.whole
+
+    def test_another_request_comes_between_copy_and_decision(self):
+        """What was copied is whole still, or is copied once more."""
+        self.migrated(False)
+        copy, copies = self.copy_remote, []
+
+        def counted(*arguments):
+            copies.append(arguments)
+            return copy(*arguments)
+
+        def write(path, text):
+            with open(path, 'r+b') as stream:
+                stream.write(text)
+
+        def leave_again():
+            for phase in (record.ATTACHED, record.LEFT):
+                store.advance(
+                    self.volume_['id'], store.read(self.volume_['id']), phase
+                )
+
+        self.there.backend.copy_remote = counted
+        source = f'{self.here.root}/{self.source}/vdisks/{self.name}'
+        target = self.there.backend.device_path(self.target, self.name)
+        whole = ''
+        for change, count in (
+            (lambda: None, 1),
+            (lambda: None, 1),
+            # a server was started, and stopped again
+            (lambda: write(source, b'new'), 2),
+            (lambda: write(target, b'bad'), 3),
+            (leave_again, 4),
+        ):
+            change()
+            whole = self.attempt(whole)
+            self.assertEqual(count, len(copies))
+        move = self.move()
+        move.whole = whole
+        settle_move.settle(move)
+        self.assertEqual(4, len(copies))
+        self.assertSettled(b'new')
+
     def test_killed_at_each_step_of_one_move(self):
         self.migrated()
         self.killing()

@@ -156,6 +156,26 @@ class SettlerTestCase(testtools.TestCase):
             self.look()
         self.assertEqual(1, asked.call_count)
 
+    def test_a_whole_copy(self):
+        """What has waited goes on, and what has failed begins anew."""
+        self.add('1', A)
+        given = []
+        for outcome, wholes in (
+            (at_rest.Waits('busy'), ['']),
+            (at_rest.Waits('busy'), ['', 'copy 1']),
+            (exception.DiskError('bad'), ['', 'copy 1', 'copy 2']),
+            (None, ['', 'copy 1', 'copy 2', '']),
+        ):
+
+            def copy(move, outcome=outcome):
+                given.append(move.whole)
+                move.whole = f'copy {len(given)}'
+                return outcome
+
+            self.outcomes['1'] = copy
+            self.look()
+            self.assertEqual(wholes, given)
+
     def test_what_is_due(self):
         self.add('left', A)
         self.add('elsewhere', A, to='third@vdisk')
