@@ -96,7 +96,7 @@ BENCHMARKS = {
         CLOUD,
         ('cinder_vdisk_mapper/attach', 'cinder_vdisk_mapper/backend')
         + ('nova_diskplacer/mapping',),
-        {'mapping_throughput': Run('', 15, '--mib 20', 6)},
+        {'mapping_throughput': Run('--mib 40', 12, '--mib 10', 6)},
     ),
     'background_cost': Benchmark(
         CLOUD,
@@ -180,7 +180,6 @@ BENCHMARKS = {
         TESTBED,
         (
             'diskplacer_measure/sweep/measure/worker.sh',
-            'nova_diskplacer/agent/queue_policy.py',
             'nova_diskplacer/profiles',
             _SEEKING,
         ),

@@ -34,8 +34,10 @@ from tools.minicloud import process
 from tools.minicloud.cloud import Cloud
 from tools.minicloud.state import Host
 
-DISKS = 4
-COUNTS = (1, 2, 4)
+DISKS = 8
+# room for all vdisks on one disk
+GIB = 10
+COUNTS = (1, 2, 4, 8)
 MAPPINGS = ('round_robin', 'consolidated')
 MIB = 2**20 / 1e6
 
@@ -92,7 +94,7 @@ def measure(cloud: Cloud, mapping: str, count: int, mib: int) -> list[float]:
 
 def run(path: pathlib.Path, mbps: int, mib: int) -> _report.Figures:
     """Measure everything and return the figures."""
-    host = Host('compute1', 'libvirt', DISKS, 6, mbps)
+    host = Host('compute1', 'libvirt', DISKS, GIB, mbps)
     figures: _report.Figures = {'cap_mbps': float(mbps)}
     rows = []
 

@@ -71,6 +71,8 @@ MIB = {'seeking': 256, 'throttled': 64}
 QUICK = ('--quick', '--shape=1:384')
 
 VERDICTS = {rules.REPRODUCED: 1.0, rules.REFUTED: 0.0}
+# What a report says of a check besides its value.
+PARTS = ('low', 'high', 'least', 'most', 'cells', 'repetitions')
 
 Report = dict[str, typing.Any]
 
@@ -80,8 +82,9 @@ def figures(report: Report) -> _report.Figures:
 
     Of a claim of P0 they are ``p0_NAME``, which is 1 if it is reproduced, 0 if
     it is refuted, and otherwise None; of its first check ``p0_NAME_1``, a
-    ratio or a Jain index, with its interval, over ``p0_NAME_1_cells`` pairs of
-    cells, or single ones, and ``p0_NAME_1_repetitions``.
+    ratio or a Jain index, with its interval and the least and the most of a
+    cell, over ``p0_NAME_1_cells`` pairs of cells, or single ones, and
+    ``p0_NAME_1_repetitions``.
     """
     problems = [one['problem'] for one in report['problems']]
     found: _report.Figures = {
@@ -95,7 +98,7 @@ def figures(report: Report) -> _report.Figures:
         for number, check in enumerate(claim['checks'], 1):
             figure = f'{name}_{number}'
             found[figure] = check['value']
-            for part in ('low', 'high', 'cells', 'repetitions'):
+            for part in PARTS:
                 found[f'{figure}_{part}'] = check[part]
     return found
 

@@ -48,9 +48,9 @@ ROWS = (
         ('round_robin_4_mbps / round_robin_1_mbps times',),
     ),
     Row(
-        'The same in a server, to one disk',
+        'The same in a server with 4 vdisks, and with 8, to one disk',
         'mapping_throughput',
-        ('round_robin_4_read_ratio times',),
+        ('round_robin_4_read_ratio times', 'round_robin_8_read_ratio times'),
     ),
     Row(
         "Fennel's two short readers in servers, with nova-diskplacer and BFQ: "
