@@ -161,12 +161,16 @@ def read_link(path: str) -> str:
 def replace_link(path: str, target: str) -> None:
     """Make a symbolic link in one step, durably.
 
+    Its directory is made, too; the parent of that exists.
+
     :raises DiskError: it cannot be made.
     """
     directory, name = os.path.split(path)
     new = os.path.join(directory, NEW_LINK + name)
     with disk_errors(path):
-        os.makedirs(directory, mode=0o755, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(directory, mode=0o755)
+            sync(os.path.dirname(directory))
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new)
         os.symlink(target, new)

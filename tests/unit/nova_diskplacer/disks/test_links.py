@@ -48,6 +48,9 @@ class LinksTestCase(links_base.LinksTestCase):
             with mock.patch('os.fsync', fsync):
                 links.link(self.root, disk, NAME)
             self.assertEqual(os.path.dirname(self.path), synced.pop())
+        # the directory was new
+        self.assertEqual([self.root], synced)
+        synced.clear()
         with mock.patch('os.fsync', fsync):
             links.unlink(self.root, NAME)
         self.assertEqual([os.path.dirname(self.path)], synced)

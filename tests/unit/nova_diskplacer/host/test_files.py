@@ -78,6 +78,30 @@ class ReplaceTest(testtools.TestCase):
         self.assertEqual(['file'], os.listdir(os.path.dirname(self.path)))
 
 
+class ReplaceLinkTest(testtools.TestCase):
+    def test_durable(self):
+        """The name is on the disk, and that of a new directory before."""
+        root = self.useFixture(fixtures.TempDir()).path
+        path = os.path.join(root, 'links', 'link')
+        acts = mock.Mock()
+        acts.sync.side_effect = files.sync
+        acts.rename.side_effect = os.rename
+        with (
+            mock.patch.object(files, 'sync', acts.sync),
+            mock.patch.object(os, 'rename', acts.rename),
+        ):
+            files.replace_link(path, 'one')
+            files.replace_link(path, 'two')
+        self.assertEqual('two', os.readlink(path))
+        self.assertEqual(['link'], os.listdir(f'{root}/links'))
+        renamed = mock.call.rename(mock.ANY, path)
+        synced = mock.call.sync(f'{root}/links')
+        self.assertEqual(
+            [mock.call.sync(root), renamed, synced, renamed, synced],
+            acts.mock_calls,
+        )
+
+
 class ExistsTest(testtools.TestCase):
     def test_exists(self):
         directory = self.useFixture(fixtures.TempDir()).path
