@@ -30,15 +30,14 @@ from cinder import objects
 from cinder.volume import volume_utils
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.attach.binding import Binder
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.server_moves import checks
-from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
+from cinder_vdisk_mapper.server_moves import release
 from cinder_vdisk_mapper.server_moves import remote
 from cinder_vdisk_mapper.server_moves import store
 from cinder_vdisk_mapper.server_moves.record import Act
@@ -156,7 +155,7 @@ class Destination:
                 recorded = current
                 act = self._go_on(volume, recorded, name)
         if act is Act.FINISH:
-            self._finish(volume, recorded)
+            release.finish(volume.id)
 
     def _go_on(self, volume: Volume, recorded: Record, name: str) -> Act:
         """Do what is next, and return what it was."""
@@ -300,27 +299,6 @@ class Destination:
         if device and backend.remote_in_use(name):
             places.append(device)
         return places
-
-    def _finish(self, volume: Volume, recorded: Record) -> None:
-        """Tell the source to release the vdisk, and forget the record."""
-        volume, current = store.fresh(volume.id), store.read(volume.id)
-        if current is None:
-            return
-        if naming.is_exported(volume):
-            # without a lock: the source may ask at the same time
-            other_host.go_on(volume, current.source, current.source_host)
-            volume = store.fresh(volume.id)
-        if naming.is_exported(volume) and other_host.is_removed(
-            current.source
-        ):
-            LOG.warning(
-                'Volume %s leaves its vdisk on %s, which was removed',
-                volume.id,
-                current.source,
-            )
-            export.Exporter.forget(volume)
-        if not naming.is_exported(volume) and store.read(volume.id) == current:
-            store.forget(volume.id, current)
 
     def _attach(self, name: str, target: remote.Target) -> None:
         linked = self.backend.linked_disk(name)

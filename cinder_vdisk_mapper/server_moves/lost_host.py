@@ -20,7 +20,9 @@ evacuation of a server attaches them, blank, wherever it claims disks.
 
 Volumes that are being deleted go the same way: nobody else could delete them.
 
-Nothing on the lost host is changed, and it is not asked. A volume gets another
+Nothing on the lost host is changed, and it is not asked. A volume that has
+moved there may still have its vdisk on the host that it has left, which
+releases it first. A volume gets another
 name for its vdisk. So if that host comes back, what is there is nobody's, and
 the audit finds it.
 """
@@ -41,6 +43,7 @@ from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import attachments
 from cinder_vdisk_mapper.server_moves import checks
+from cinder_vdisk_mapper.server_moves import release
 from cinder_vdisk_mapper.server_moves import store
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
@@ -85,7 +88,7 @@ class Facts(checks.VolumeFacts):
 
     :param has_server: whether a server has it attached.
     :param of_flavor: whether it is one of the vdisks of its server's flavor.
-    :param moves: whether there is a record of a move of its server.
+    :param moves: whether its server moves, and its data has not arrived.
     """
 
     status: str
@@ -106,8 +109,8 @@ def why_server_stays(
 
     :param host: that is lost.
     :param volumes: number of its volumes there.
-    :param is_given_up: whether their data was given up before: the host that
-        took them is lost, as the one that the server is on.
+    :param is_given_up: whether their data was given up before, so that the
+        server is on another lost host.
     """
     if server is None:
         return 'Nova does not know its server'
@@ -192,7 +195,16 @@ def give_up(
         if is_wanted and not entry.reason:
             # it may have come back meanwhile
             _check_lost(context, host)
-            if not _take(volume, services[volume.id]):
+            move = store.read(volume.id)
+            if not release.finish(volume.id):
+                entry = dataclasses.replace(
+                    entry,
+                    reason='its vdisk on the host that it has left, of '
+                    f'{move and move.source}, is not released: start '
+                    'cinder-volume there, or remove its service if that host '
+                    'is lost as well, and repeat this',
+                )
+            elif not _take(volume, services[volume.id]):
                 entry = dataclasses.replace(
                     entry, reason='it has changed meanwhile: repeat this'
                 )
@@ -260,6 +272,8 @@ def _why_stay(
     """
     try:
         server = nova_api.get(context, uuid)
+        at = server.host if server else None
+        is_on_lost = at is not None and not nova_api.why_not_lost(context, at)
     except nova_server.NovaError as error:
         return dict.fromkeys((volume.id for volume in volumes), str(error))
     own = [
@@ -271,7 +285,9 @@ def _why_stay(
         server,
         host,
         len(own),
-        is_given_up=not any(naming.location(volume) for volume in own),
+        # or evacuated, which has failed on this host
+        is_given_up=is_on_lost
+        or not any(naming.location(volume) for volume in own),
     )
     reasons = {
         volume.id: of_server
@@ -323,10 +339,19 @@ def _facts(volume: Any, server: nova_api.Server | None, service: Any) -> Facts:
         status=volume.status,
         has_server=server is not None,
         of_flavor=bind_request.is_of_flavor(server, volume),
-        moves=store.read(volume.id) is not None,
+        moves=_moves(volume),
         in_other_zone=volume.availability_zone != service.availability_zone,
         **dataclasses.asdict(checks.read_volume_facts(volume)),
     )
+
+
+def _moves(volume: Any) -> bool:
+    """Return whether the host that has a volume is not the one it moves to.
+
+    The data of one that has arrived is lost with its host, as any other.
+    """
+    recorded = store.read(volume.id)
+    return recorded is not None and recorded.to != store.holder(volume)
 
 
 @errors.cinder_errors()

@@ -120,6 +120,29 @@ class LostHostTestCase(moves_base.MoveTestCase):
             (row.host, row.provider_location, row.status),
         )
 
+    def test_the_host_of_a_failed_evacuation_is_lost_too(self):
+        """The server is where it was, and its vdisk was written elsewhere."""
+        self.give_up()
+        path = self.evacuate()
+        with open(path, 'r+b') as stream:
+            stream.write(b'two')
+        self.is_on('host1')
+        self.set_state(0, 'up')
+        self.set_state(1, 'down')
+        services = self.nova.services
+        self.nova.lose('host2')
+        # as long as one of both hosts lives, nothing is given up
+        (entry,) = lost_host.give_up(['host1@vdisk'], 'host2', True)
+        self.assertEqual('its server is on host host1', entry.reason)
+        self.nova.services = services + self.nova.services
+        (entry,) = lost_host.give_up(['host1@vdisk'], 'host2', True)
+        self.assertEqual('', entry.reason)
+        row = self.row
+        self.assertEqual(
+            (moves_base.HERE, None, 'in-use'),
+            (row.host, row.provider_location, row.status),
+        )
+
     def test_the_host_comes_back(self):
         """What is on its disks is nobody's, and stays as it is."""
         self.give_up()

@@ -20,6 +20,7 @@ from cinder import exception as cinder_exc
 from cinder import objects
 from cinder.tests.functional.api import client
 
+from cinder_vdisk_mapper.server_moves import lost_host
 from cinder_vdisk_mapper.server_moves import lost_source
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
@@ -349,6 +350,50 @@ class SettledTestCase(moves_base.MoveTestCase):
         # the last kill came before Placement was told
         self.here.publish()
         self.assertSettled()
+
+    def test_the_destination_is_lost_before_it_is_released(self):
+        """Its data is given up as any other, and the source forgets it."""
+        exporter = self.driver(0)._connections.exporter
+        with self.killed(0, exporter, 'stop', False):
+            self.settle()
+        self.assertEqual(record.RELEASING, self.phase)
+        self.kill(1)
+        self.set_state(1, 'down')
+        self.nova.lose('host2')
+        self.nova.servers[self.server_id]['flavor'] = {
+            'extra_specs': {
+                'diskplacer:vdisks': '1',
+                'diskplacer:vdisk_gb': '1',
+                'diskplacer:on_host_loss': 'blank',
+            }
+        }
+
+        def give_up():
+            (entry,) = lost_host.give_up(['host1@vdisk'], 'host2', True)
+            return entry.reason
+
+        with self.killed(0, exporter, 'stop', False):
+            self.assertIn('of host1@vdisk, is not released', give_up())
+        self.assertEqual(moves_base.THERE, self.row.host)
+        self.assertEqual(record.RELEASING, self.phase)
+        self.assertEqual('', give_up())
+        self.assertIsNone(self.phase)
+        row = self.row
+        self.assertEqual(
+            (moves_base.HERE, 'in-use', None, None, None),
+            (
+                row.host,
+                row.status,
+                row.provider_location,
+                row.provider_id,
+                row.provider_auth,
+            ),
+        )
+        self.assertEqual({}, self.held(self.here))
+        self.assertEqual({}, self.here.backend.links())
+        self.assertEqual({}, self.network.targets)
+        self.here.publish()
+        self.assertEqual(0, sum(self.here.reserved().values()))
 
     def test_source_is_away(self):
         """A server is detached there, and a volume not deleted, meanwhile."""
