@@ -99,13 +99,15 @@ def _kill_moves(
         cloud, moving.create_image(cloud), moving.create_flavor(cloud)
     )
     ended = []
+    content: dict[str, typing.Any] = {}
     for kill in args.moves:
         ended.append(killing_.do(kill))
         print(ended[-1].line, flush=True)
-    return (
-        report.content_of_kills(ended),
-        not any(one.violations for one in ended),
-    )
+        content = report.content_of_kills(ended, args.words)
+        if args.json:
+            # of a run that is interrupted, too
+            args.json.write_text(json.dumps(content, indent=2) + '\n')
+    return content, not any(one.violations for one in ended)
 
 
 if __name__ == '__main__':

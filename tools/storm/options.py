@@ -29,7 +29,8 @@ ROUND = 7.5
 def parse(words: collections.abc.Sequence[str]) -> argparse.Namespace:
     """Return ``minutes``, ``moves``, ``seed``, ``json`` and ``logs``.
 
-    ``moves`` are the kills of a storm of server moves, none for another one.
+    ``moves`` are the kills of a storm of server moves, none for another one,
+    and ``words`` those that have chosen them.
     """
     # tools/storm.sh prints the help
     parser = argparse.ArgumentParser(prog='tools/storm.sh', add_help=False)
@@ -50,6 +51,7 @@ def parse(words: collections.abc.Sequence[str]) -> argparse.Namespace:
         parser.error(f'--logs {args.logs}: it exists already')
     if args.json and not args.json.parent.is_dir():
         parser.error(f'--json {args.json}: no such directory')
+    args.words = args.moves or []
     try:
         args.moves = () if args.moves is None else kills.select(args.moves)
     except LookupError as error:

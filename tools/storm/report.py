@@ -157,14 +157,19 @@ def content(outcome: Outcome) -> dict[str, typing.Any]:
 
 def content_of_kills(
     ended: collections.abc.Sequence[kills.Ended],
+    words: collections.abc.Iterable[str],
 ) -> dict[str, typing.Any]:
-    """Return what ``--json`` writes of kills while servers move."""
+    """Return what ``--json`` writes of kills while servers move.
+
+    :param words: of ``--moves``.
+    """
     by_itself = [one for one in ended if not one.means and not one.violations]
     return {
-        **_head('storm', ['--moves']),
+        **_head('storm', ['--moves', *words]),
         **_figures_and_goals(
             {
                 'kills': len(ended),
+                'kills_known': len(kills.ALL),
                 'by_itself': len(by_itself),
                 'by_an_operator': sum(
                     bool(one.means) and not one.violations for one in ended

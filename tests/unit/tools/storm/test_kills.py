@@ -49,17 +49,22 @@ class KillsTest(testtools.TestCase):
                 kills.Ended(
                     third, kills.DESTINATION, 5.0, ('reboot',), ('wrong',)
                 ),
-            ]
+            ],
+            ['attach', 'a b'],
         )
         self.assertEqual(
             {
                 'kills': 3,
+                'kills_known': len(kills.ALL),
                 'by_itself': 1,
                 'by_an_operator': 1,
                 'violations': 1,
                 'seconds_max': 9.0,
             },
             found['figures'],
+        )
+        self.assertEqual(
+            "tools/storm.sh --moves attach 'a b'", found['command']
         )
         self.assertFalse(found['goals'][0]['met'])
         self.assertEqual(second.name, found['ended'][1]['kill'])
