@@ -98,6 +98,16 @@ BENCHMARKS = {
         + ('nova_diskplacer/mapping',),
         {'mapping_throughput': Run('--mib 40', 12, '--mib 10', 6)},
     ),
+    'server_moves': Benchmark(
+        CLOUD,
+        (
+            'cinder_vdisk_mapper/attach',
+            'cinder_vdisk_mapper/moves',
+            'cinder_vdisk_mapper/server_moves',
+            'nova_diskplacer/disks/remote.py',
+        ),
+        {'server_moves': Run('', 30)},
+    ),
     'background_cost': Benchmark(
         CLOUD,
         (
@@ -204,7 +214,7 @@ BENCHMARKS = {
     'storm': Benchmark(
         CLOUD,
         ('cinder_vdisk_mapper', 'nova_diskplacer'),
-        {'storm': Run('--long', 150)},
+        {'storm': Run('--long', 150), 'storm-moves': Run('--moves', 120)},
         'tools/storm.sh',
     ),
 }
