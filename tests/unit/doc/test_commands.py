@@ -10,10 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The commands ``openstack vdisk`` of the documentation."""
+"""The commands of the documentation: each is one that its parser takes."""
 
 import argparse
 import contextlib
+import functools
 import importlib
 import io
 import pathlib
@@ -23,10 +24,17 @@ import tomllib
 
 import testtools
 
+from nova_diskplacer.cmd import manage
+
 ROOT = pathlib.Path(__file__).parents[3]
 
 # A command with its continued lines, in a code block or quoted in the text.
 _COMMAND = re.compile(r'^ *\$ openstack (vdisk (?:.*\\\n)*.*)$', re.MULTILINE)
+_MANAGE = re.compile(
+    r'^ *(?:compute-?\w*|controller)?[#$] diskplacer-manage '
+    r'((?:.*\\\n)*.*)$',
+    re.MULTILINE,
+)
 _QUOTED = re.compile(r'``openstack (vdisk [^`]+)``')
 
 
@@ -45,11 +53,23 @@ def commands():
 
 def words_of(text):
     """Return the words of a command line, without a pipe behind it."""
-    words = shlex.split(text.replace('\\\n', ' '))
+    # a shell shows > before a continued line
+    words = shlex.split(re.sub(r'\\\n *(?:> )?', ' ', text))
     for end in ('|', '>', '&&'):
         if end in words:
             words = words[: words.index(end)]
     return words
+
+
+def complaint(parse):
+    """Return the last line of what a parser prints, '' if it parses."""
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            parse()
+    except SystemExit:
+        return errors.getvalue().splitlines()[-1]
+    return ''
 
 
 def problem(words, classes):
@@ -59,14 +79,22 @@ def problem(words, classes):
         if command is None:
             continue
         parser = command(None, argparse.Namespace()).get_parser('openstack')
-        errors = io.StringIO()
-        try:
-            with contextlib.redirect_stderr(errors):
-                parser.parse_args(words[length:])
-        except SystemExit:
-            return errors.getvalue().splitlines()[-1]
-        return ''
+        rest = words[length:]
+        return complaint(lambda: parser.parse_args(rest))  # noqa: B023
     return 'no such command'
+
+
+def manage_problem(text):
+    """Return what is wrong with a command of diskplacer-manage."""
+    # a number stands for any placeholder, such as UUID
+    words = [re.sub('^[A-Z_]{2,}$', '1', word) for word in words_of(text)]
+    return complaint(lambda: manage_parser(words[0]).parse_args(words))
+
+
+@functools.cache
+def manage_parser(command):
+    """Return a parser: that of all commands takes long."""
+    return manage.make_parser([command])
 
 
 class CommandsTest(testtools.TestCase):
@@ -86,6 +114,27 @@ class CommandsTest(testtools.TestCase):
                     if tuple(words[: len(name)]) == name
                 }
         self.assertGreater(len(used), 5)
+
+    def test_pages_of_manage(self):
+        used = set()
+        for page in [ROOT / 'README.rst', *(ROOT / 'doc').rglob('*.rst')]:
+            for text in _MANAGE.findall(page.read_text()):
+                self.assertEqual(
+                    '', manage_problem(text), f'{page.name}: {text}'
+                )
+                used.add(tuple(words_of(text)[:2]))
+        self.assertGreater(len(used), 20)
+
+    def test_what_is_wrong_with_manage(self):
+        for text, expected in (
+            ('disk drain --plan UUID', ''),
+            ('disk list | head', ''),
+            ('disk drain --bogus UUID', 'unrecognized arguments: --bogus'),
+            ('disk nonsense', "invalid choice: 'nonsense'"),
+            ('nonsense', "invalid choice: 'nonsense'"),
+        ):
+            self.assertIn(expected, manage_problem(text), text)
+            self.assertEqual(bool(expected), bool(manage_problem(text)), text)
 
     def test_quoted(self):
         """A command that a text names exists; arguments may be missing."""
