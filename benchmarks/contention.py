@@ -51,7 +51,9 @@ from tools.testbed import Testbed
 
 GUEST = '_contention_guest.py'
 SCHEDULERS = {'bfq': 'bfq', 'io_cost': 'mq-deadline'}
-# a throttled disk stands for either medium
+# The agent refuses io.cost on hard disks: it takes those of io_cost for solid
+# state disks, which a throttled disk stands for, too. On the disk that seeks
+# this shows why it refuses.
 MEDIA = {'bfq': 'hdd', 'io_cost': 'ssd'}
 MIB = 1 << 20
 PAGE = 1 << 12
@@ -418,9 +420,7 @@ def main() -> int:
         '--controller',
         action='append',
         choices=sorted(SCHEDULERS),
-        help='only this one; may be repeated (default: both, on the disk that '
-        'seeks bfq; for io_cost the agent takes that for a solid state disk, '
-        'as it has none on hard disks)',
+        help='only this one; may be repeated',
     )
     parser.add_argument(
         '--disk',
@@ -464,10 +464,7 @@ def main() -> int:
         help='how many a task has in flight (default: %(default)s)',
     )
     args = parser.parse_args()
-    args.controller = args.controller or (
-        # the agent has no io.cost on a hard disk
-        sorted(SCHEDULERS) if args.disk == 'throttled' else ['bfq']
-    )
+    args.controller = args.controller or sorted(SCHEDULERS)
     if args.guests and args.disk == 'seeking':
         parser.error('--guests: --disk must be throttled')
     args.scale_mb = args.scale_mb or (6 if args.guests else 15)
