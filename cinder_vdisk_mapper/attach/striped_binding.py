@@ -16,6 +16,7 @@ import collections.abc
 import contextlib
 import dataclasses
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import disk_choice
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.backend import striping
@@ -23,6 +24,7 @@ from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
+from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.location import leg_gb
@@ -87,7 +89,7 @@ class StripeBinder:
         :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: a piece cannot be created.
         """
-        server, size_gb = self.request.server, self.request.size_gb
+        server = self.request.server
         vdisks = server.request if server else None
         if server is None or vdisks is None or vdisks.legs == 1:
             return None
@@ -104,7 +106,39 @@ class StripeBinder:
                 'guest-config --layout stripe)',
                 'the disks of the host cannot stripe a volume',
             )
-        number = vdisks.stripe_disks
+        chosen = self._choose_disks(
+            server, vdisks, disks, claims, vdisks_by_disk
+        )
+        if not chosen:
+            return None
+        location = Location.narrowest(tuple(chosen), vdisks.legs)
+        minimum = vdisks.stripe_disks if vdisks.widest_disks else 0
+        self._create(
+            backend,
+            location,
+            minimum,
+            self.request.bound_for,
+            reserve=not claims,
+        )
+        return location
+
+    def _choose_disks(
+        self,
+        server: nova_api.Server,
+        vdisks: flavor.VDiskRequest,
+        disks: collections.abc.Sequence[discover.Disk],
+        claims: Counts,
+        vdisks_by_disk: Counts,
+    ) -> list[str]:
+        """Return the disks for the pieces.
+
+        The arguments are as for :meth:`bind`.
+
+        :returns: none for a volume that fits no claims, and that is not one of
+            the boot of its server.
+        :raises BindingError: no disks fit.
+        """
+        number, size_gb = vdisks.stripe_disks, self.request.size_gb
         piece_gb = leg_gb(size_gb, vdisks.legs) * vdisks.legs // number
         per_disk = max(vdisks_by_disk.values(), default=0) + 1
         if plugins.load(vdisks.placed_by).spreads:
@@ -119,8 +153,6 @@ class StripeBinder:
                 per_disk,
                 number,
             )
-            if not chosen and not self.request.boot_time:
-                return None
         else:
             room = {
                 disk.uuid: self.operations.free_gb(disk)
@@ -130,7 +162,7 @@ class StripeBinder:
             chosen = disk_choice.free_stripe(
                 disks, room, vdisks_by_disk, piece_gb, per_disk, number
             )
-        if not chosen:
+        if not chosen and self.request.boot_time:
             self.operations.check_claimed_disks(server.uuid, claims)
             raise errors.BindingError(
                 f'volume {self.request.volume_id} of {size_gb} GiB needs '
@@ -142,16 +174,7 @@ class StripeBinder:
                 f'stripes volumes of {vdisks.vdisk_gb} GiB over {number} '
                 'disks',
             )
-        location = Location.narrowest(tuple(chosen), vdisks.legs)
-        minimum = number if vdisks.widest_disks else 0
-        self._create(
-            backend,
-            location,
-            minimum,
-            self.request.bound_for,
-            reserve=not claims,
-        )
-        return location
+        return chosen
 
     def _create(
         self,
