@@ -14,6 +14,7 @@
 
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
+from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import links
 
@@ -25,17 +26,30 @@ def check(host: state.HostState) -> findings.Findings:
     be the volume.
     """
     holders: dict[str, set[str]] = {}
-    present = {
-        disk.uuid
-        for disk in host.disks
-        if disk.health not in discover.UNAVAILABLE
-    }
     for disk in host.disks:
         for vdisk in disk.vdisks:
             holders.setdefault(vdisk.name, set()).add(disk.uuid)
     living = {
         record.vdisk: record for record in host.records if not record.deleted
     }
+    yield from _check_links(host, living, holders)
+    for name, record in living.items():
+        holding = holders.get(name, set())
+        if record.settled and record.disk in holding:
+            yield from _check_volume(host, record, holding)
+    yield from _check_devices(host, living)
+
+
+def _check_links(
+    host: state.HostState,
+    living: dict[str, Record],
+    holders: dict[str, set[str]],
+) -> findings.Findings:
+    """Find links that lead to no known disk, and those of no volume.
+
+    :param living: the volumes and snapshots that are not deleted, by vdisk.
+    :param holders: UUIDs of the disks that hold each vdisk, by its name.
+    """
     for name, linked in host.links.items():
         if linked is None:
             record = living.get(name)
@@ -63,59 +77,76 @@ def check(host: state.HostState) -> findings.Findings:
                 message='a link leads to the vdisk of a volume that is gone',
                 repair=findings.UNLINK,
             )
-    for name, record in living.items():
-        holding = holders.get(name, set())
-        if not record.settled or record.disk not in holding:
-            continue
-        linked = host.links.get(name)
-        if linked is None and name in host.links:
-            continue
-        if linked not in holding:
-            # a volume that was never attached needs no link
-            if linked or record.status == 'in-use':
-                lost = linked is None or linked in present | host.forgotten
-                yield findings.Finding(
-                    'missing-link',
-                    record.disk or '',
-                    name,
-                    record.id,
-                    'servers find the volume by a link that is missing or '
-                    'leads nowhere'
-                    if lost
-                    else f'its link leads to disk {linked}, which cannot be '
-                    'read and may have the volume',
-                    findings.LINK if lost else '',
-                    ''
-                    if lost
-                    else f'bring disk {linked} back, or diskplacer-manage '
-                    f'disk forget {linked} if it is lost',
-                )
-        elif linked != record.disk:
+
+
+def _check_volume(
+    host: state.HostState, record: Record, holding: set[str]
+) -> findings.Findings:
+    """Find what is wrong with the link, and the device, of a volume.
+
+    :param holding: UUIDs of the disks that hold its vdisk.
+    """
+    name = record.vdisk
+    linked = host.links.get(name)
+    if linked is None and name in host.links:
+        return
+    present = {
+        disk.uuid
+        for disk in host.disks
+        if disk.health not in discover.UNAVAILABLE
+    }
+    if linked not in holding:
+        # a volume that was never attached needs no link
+        if linked or record.status == 'in-use':
+            lost = linked is None or linked in present | host.forgotten
             yield findings.Finding(
-                'unfinished-move',
+                'missing-link',
                 record.disk or '',
                 name,
                 record.id,
-                f'its move to disk {linked} was interrupted; the vdisk there '
-                'is the volume',
-                findings.FOLLOW if linked in present else '',
-                '' if linked in present else f'bring disk {linked} back',
+                'servers find the volume by a link that is missing or '
+                'leads nowhere'
+                if lost
+                else f'its link leads to disk {linked}, which cannot be '
+                'read and may have the volume',
+                findings.LINK if lost else '',
+                ''
+                if lost
+                else f'bring disk {linked} back, or diskplacer-manage '
+                f'disk forget {linked} if it is lost',
             )
-        elif (
-            record.status == 'in-use'
-            and name in host.to_devices
-            and linked in present
-            and (linked, name) not in host.devices
-        ):
-            yield findings.Finding(
-                'missing-device',
-                linked,
-                name,
-                record.id,
-                'the volume is attached as a loop device, which is not there: '
-                'its server does not start',
-                findings.LINK,
-            )
+    elif linked != record.disk:
+        yield findings.Finding(
+            'unfinished-move',
+            record.disk or '',
+            name,
+            record.id,
+            f'its move to disk {linked} was interrupted; the vdisk there '
+            'is the volume',
+            findings.FOLLOW if linked in present else '',
+            '' if linked in present else f'bring disk {linked} back',
+        )
+    elif (
+        record.status == 'in-use'
+        and name in host.to_devices
+        and linked in present
+        and (linked, name) not in host.devices
+    ):
+        yield findings.Finding(
+            'missing-device',
+            linked,
+            name,
+            record.id,
+            'the volume is attached as a loop device, which is not there: '
+            'its server does not start',
+            findings.LINK,
+        )
+
+
+def _check_devices(
+    host: state.HostState, living: dict[str, Record]
+) -> findings.Findings:
+    """Find loop devices to which no link leads."""
     for uuid, name in sorted(host.devices):
         # QEMU copies a remote vdisk, or one that is moved, to a device
         is_needed = name in host.moved or (
