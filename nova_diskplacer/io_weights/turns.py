@@ -42,7 +42,8 @@ _INTERVALS = 3
 # The minimal share of time that a disk at its limit is busy.
 _BUSY = 0.9
 
-# Seconds until the next trial: at first, and at most.
+# Seconds until the next trial: after one with another result than before, and
+# at most.
 _KEPT_S = 60.0
 _MAX_KEPT_S = 960.0
 
@@ -52,14 +53,16 @@ class Trial:
     """The state of a disk whose active servers differ in weight.
 
     ``choice`` is the index of the turns in force among those that are tried,
-    None for BFQ's own settings. ``left_s`` is the time until the next trial,
-    None during one. ``counted`` is the throughput of each interval of the
-    present step, ``reference`` that with BFQ's own settings, in bytes/s.
-    ``lost`` is the share of the reference that the kept choice cost when it
-    was tried, None before.
+    None for BFQ's own settings; ``before`` is what was in force before the
+    trial. ``left_s`` is the time until the next trial, None during one, and
+    ``kept_s`` how long the last choice was kept. ``counted`` is the throughput
+    of each interval of the present step, ``reference`` that with BFQ's own
+    settings, in bytes/s. ``lost`` is the share of the reference that the kept
+    choice cost when it was tried, None before.
     """
 
     choice: int | None
+    before: int | None = None
     left_s: float | None = _STEADY_S
     kept_s: float = _KEPT_S
     counted: tuple[float, ...] = ()
@@ -91,7 +94,7 @@ def step(
         if left_s > 0:
             return dataclasses.replace(trial, left_s=left_s)
         return dataclasses.replace(
-            trial, choice=None, left_s=None, counted=(), reference=None
+            trial, choice=None, before=trial.choice, left_s=None
         )
     counted = (*trial.counted, throughput)
     if len(counted) < _INTERVALS:
@@ -109,10 +112,10 @@ def step(
 
 
 def _keep(trial: Trial, choice: int | None, lost: float) -> Trial:
-    """Return the state at the end of a trial; the next one is later yet."""
-    return Trial(
-        choice=choice,
-        left_s=trial.kept_s,
-        kept_s=min(2 * trial.kept_s, _MAX_KEPT_S),
-        lost=lost,
-    )
+    """Return the state at the end of a trial.
+
+    The next one is later if this one has confirmed the one before.
+    """
+    again = choice == trial.before
+    kept_s = min(2 * trial.kept_s, _MAX_KEPT_S) if again else _KEPT_S
+    return Trial(choice=choice, left_s=kept_s, kept_s=kept_s, lost=lost)

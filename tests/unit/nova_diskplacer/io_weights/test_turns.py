@@ -85,6 +85,17 @@ class StepTest(unittest.TestCase):
         # three seconds each after 20, 60, 120, 240, 480, 960 and 960
         self.assertEqual(7 * 3, seconds_own)
 
+    def test_another_result_is_soon_tried_again(self):
+        trial = last(turns.Trial(1), 0.0, 0.2, seconds=3000)
+        self.assertEqual((0, 960.0), (trial.choice, trial.kept_s))
+        for seek_s, choice, limit_s in ((0.016, 4, 980), (0.0, 0, 70)):
+            trial = next(
+                trial
+                for trial in run(trial, seek_s, 0.2, seconds=limit_s)
+                if trial.left_s is not None and trial.choice == choice
+            )
+            self.assertEqual(60.0, trial.left_s)
+
     @given(
         seek_s=st.floats(0.0, 0.2),
         allowed=st.sampled_from(sorted(turns.ALLOWED.values())),
