@@ -53,7 +53,9 @@ elif [ "$kind" != none ]; then
 fi
 [ "$script" = _all.py ] || shift
 
-case " $* " in *' --list '*) profiles='' cloud='' ;; esac
+case " $* " in
+    *' --list '* | *' --help '* | *' -h '*) profiles='' cloud='' ;;
+esac
 if [ -n "$profiles" ] && [ "$(id -u)" -ne 0 ]; then
     echo "tools/bench.sh: $name runs a real ${profiles/ / and a }: needs root" >&2
     exit 1
