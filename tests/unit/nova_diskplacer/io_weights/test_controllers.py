@@ -11,6 +11,7 @@
 #    under the License.
 
 import dataclasses
+import itertools
 import os
 
 import fixtures
@@ -20,6 +21,8 @@ from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.profiles import definitions
+from nova_diskplacer.profiles import queue_policy
 
 HDD = Device('uuid-a', 'sda', '8:0', rotational=True)
 SSD = dataclasses.replace(HDD, rotational=False)
@@ -159,3 +162,29 @@ class TestActiveController(ControllersTestCase):
 
     def test_device_is_gone(self):
         self.assertRaises(OSError, self.active)
+
+
+class TestAgreement(ControllersTestCase):
+    """What profiles and weights make of a disk is no error to weights."""
+
+    def test_each_choice(self):
+        self.qos()
+        lists = [
+            wanted
+            for length in range(4)
+            for wanted in itertools.permutations(SCHEDULERS, length)
+        ]
+        for wanted, device, choice in itertools.product(
+            lists, (HDD, SSD), ('auto', 'bfq', 'io.cost')
+        ):
+            medium = controllers.medium_of(device)
+            profile = definitions.Profile(
+                'p', '', '', queue={medium: definitions.Queue(wanted)}
+            )
+            decision = queue_policy.decide([profile], medium, choice)
+            self.block((*decision.queue.schedulers, 'mq-deadline')[0])
+            if (medium, choice) == ('hdd', 'io.cost'):
+                # the operator has chosen what is refused
+                self.assertIn('is refused', self.refused(choice, device))
+            elif not decision.left_out:
+                self.active(choice, device)
