@@ -40,8 +40,9 @@ _PROFILE = flavor.NAMESPACE + flavor.PROFILE
 # Searches for controllers between two readings of measured models.
 _MODEL_SEARCHES = 6
 
-# Searches in which the agent may not have set a disk's scheduler yet.
-_PATIENCE = 3
+# Searches in which the agent may not have set a disk's scheduler yet: there is
+# one for each server that comes, too.
+_PATIENCE = 10
 
 
 class _LeftOutError(Exception):

@@ -273,7 +273,7 @@ class WeightManagerTest(testtools.TestCase):
 
     def test_bfq_that_the_agent_has_still_to_set(self):
         self.scheduler, self.active = 'kyber', {}
-        for _ in range(3):
+        for _ in range(10):
             decision = self.apply(intervals=5)
             self.assertEqual({}, decision.refusals)
             self.assertIn('sets bfq', decision.left_out[A.uuid])
