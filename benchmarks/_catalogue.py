@@ -183,6 +183,14 @@ BENCHMARKS = {
             'contention-seeking': Run(
                 '--disk seeking --block 512k --runs 2', 35
             ),
+            **{
+                f'contention-seeking-{prefer}': Run(
+                    '--disk seeking --block 512k --runs 2 --controller bfq '
+                    f'--prefer {prefer}',
+                    25,
+                )
+                for prefer in ('throughput', 'latency')
+            },
             'contention-guests': Run('--guests --controller bfq --runs 3', 40),
         },
     ),
