@@ -12,6 +12,7 @@
 
 """Tuning with the kernel's own queues, those of loop devices."""
 
+import dataclasses
 import importlib.util
 import itertools
 import os
@@ -28,6 +29,8 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_servers
+from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.monitor import sampler
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.profiles import definitions
 from nova_diskplacer.profiles import queue_policy
@@ -220,6 +223,26 @@ class TunerTest(testtools.TestCase):
                     int(target.pop('nr_requests')),
                 )
             self.assertEqual(target, actual, name)
+            self.apply([disk])
+            self.assertEqual(before, settings_of(device), name)
+
+    def test_weights_on_a_hard_disk(self):
+        """The kernel honours weights there, whichever profile there is."""
+        device = self.make_device()
+        disk = dataclasses.replace(self.prepared(device), medium='hdd')
+        block_queue.write(os.path.basename(device), 'scheduler', 'none')
+        before = settings_of(device)
+        self.addCleanup(self.conf.clear_override, 'mode', 'diskplacer_weights')
+        found, _ = sampler.find_devices([disk])
+        for name in (None, *catalogue.load()):
+            self.conf.set_override('mode', 'on', 'diskplacer_weights')
+            self.apply([disk], *([self.server(disk, name)] if name else []))
+            self.assertEqual(
+                controllers.BFQ_CONTROLLER,
+                controllers.active_controller(found[disk.uuid], None, 'auto'),
+                name,
+            )
+            self.conf.set_override('mode', 'off', 'diskplacer_weights')
             self.apply([disk])
             self.assertEqual(before, settings_of(device), name)
 
