@@ -41,6 +41,7 @@ from oslo_log import log as logging
 
 from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper.attach import bind_request
+from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.attach.connections import Connections
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.backend import striping
@@ -57,7 +58,6 @@ from cinder_vdisk_mapper.features import qemu_img
 from cinder_vdisk_mapper.features import stats
 from cinder_vdisk_mapper.features.manage_existing import ManagedVDisks
 from cinder_vdisk_mapper.features.migration import Migration
-from cinder_vdisk_mapper.server_moves import checks
 from cinder_vdisk_mapper.server_moves.destination import Destination
 from cinder_vdisk_mapper.server_moves.server_moves import ServerMoves
 from cinder_vdisk_mapper.server_moves.source import Source
@@ -634,7 +634,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
             'vdisk_media': self.configuration.vdisk_media,
             'location_info': str(self._location),
             constants.CAN_MOVE: self.configuration.safe_get('target_helper')
-            == checks.LIO,
+            == export.LIO,
         }
         name = self.configuration.safe_get('volume_backend_name')
         pool = {

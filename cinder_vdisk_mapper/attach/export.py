@@ -31,6 +31,9 @@ from nova_diskplacer.host import lio
 
 LOG = logging.getLogger(__name__)
 
+#: the target driver whose exports have a secret and one initiator
+LIO = 'lioadm'
+
 # Prefix of the migration status of the volume that Cinder copies to.
 _TARGET = 'target:'
 
@@ -150,7 +153,10 @@ class Exporter:
         self.forget(volume)
 
     def stop(self, context: Any, volume: Volume, path: str) -> None:
-        """Remove an export, if there is one, and keep where it was."""
+        """Remove an export, if there is one, and keep where it was.
+
+        :raises DiskPlacerError: the target driver for LIO failed.
+        """
         if not naming.is_exported(volume):
             return
         if volume.provider_id == _IN_PROGRESS:
@@ -162,7 +168,12 @@ class Exporter:
                 self._try_remove_parts(volume)
                 return
             volume.provider_id = made['location']
-        self.target.remove_export(context, _as_exported(volume))
+        if self.helper == LIO:
+            # remove_export would leave the vdisk open, for which there is no
+            # target any more if a run was killed
+            self._remove_parts(volume)
+        else:
+            self.target.remove_export(context, _as_exported(volume))
 
     @staticmethod
     def forget(volume: Volume) -> None:

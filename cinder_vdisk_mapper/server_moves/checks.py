@@ -27,6 +27,7 @@ from cinder.message import message_field
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import errors
@@ -38,9 +39,6 @@ from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer.placement import client as placement_client
 
 LOG = logging.getLogger(__name__)
-
-#: the target driver whose exports have a secret and one initiator
-LIO = 'lioadm'
 
 # Task of a server that migrates live.
 _MIGRATING = 'migrating'
@@ -204,8 +202,8 @@ def refusal(facts: Facts) -> str:
         return 'it is attached on a third host'
     if not facts.is_block:
         return 'it is attached as a file, not as a block device'
-    if facts.target_helper != LIO:
-        return f'it cannot be exported without target_helper={LIO}'
+    if facts.target_helper != export.LIO:
+        return f'it cannot be exported without target_helper={export.LIO}'
     if not facts.connector.get('initiator'):
         return 'the host that attaches it has no iSCSI initiator'
     return ''

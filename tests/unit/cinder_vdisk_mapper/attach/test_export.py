@@ -81,14 +81,7 @@ class ExporterTestCase(testtools.TestCase):
         patch = mock.patch.object(lio, 'is_whole', self._is_whole)
         patch.start()
         self.addCleanup(patch.stop)
-        configuration = mock.Mock()
-        configuration.safe_get.side_effect = {
-            'target_helper': 'tgtadm',
-            'target_prefix': 'iqn.test:',
-        }.get
-        self.exporter = export.Exporter(
-            configuration, {'tgtadm': f'{__name__}.Target'}
-        )
+        self.exporter = self.make('tgtadm')
         self.volume = objects.Volume(
             context.get_admin_context(),
             id='00000000-0000-0000-0000-000000000001',
@@ -106,6 +99,14 @@ class ExporterTestCase(testtools.TestCase):
         self.assertEqual(f'iqn.test:volume-{self.volume.id}', iqn)
         id_ = self.volume.id
         return id_ in Target.exported and id_ not in Target.parts
+
+    def make(self, helper):
+        configuration = mock.Mock()
+        configuration.safe_get.side_effect = {
+            'target_helper': helper,
+            'target_prefix': 'iqn.test:',
+        }.get
+        return export.Exporter(configuration, {helper: f'{__name__}.Target'})
 
     def _save(self):
         self.saved.append(self.volume.provider_id)
@@ -223,6 +224,27 @@ class ExporterTestCase(testtools.TestCase):
         self.exporter.forget(self.volume)
         self.assertEqual('disk', self.volume.provider_id)
         self.assertIsNone(self.volume.provider_auth)
+
+    def test_killed_while_it_was_removed(self):
+        """The target of LIO is gone already, and the vdisk still open."""
+        self.exporter = self.make('lioadm')
+        self.create()
+        Target.exported.clear()
+        Target.parts[self.volume.id] = False
+        self.exporter.remove(None, self.volume, '/path')
+        self.assertEqual({}, Target.parts)
+        self.assertEqual('disk', self.volume.provider_id)
+        # without its tool the volume stays exported
+        self.create()
+        Target.broken = True
+        self.assertRaises(
+            exception.DiskPlacerError,
+            self.exporter.remove,
+            None,
+            self.volume,
+            '/path',
+        )
+        self.assertEqual(LOCATION, self.volume.provider_id)
 
     def test_no_tool(self):
         configuration = mock.Mock()
