@@ -12,8 +12,7 @@
 """All benchmarks: what they need, what they measure, and their results.
 
 Only the standard library is used, as tools/bench.sh reads this table before it
-has an environment. As a script it prints the kind of a benchmark, or without
-an argument the names of all.
+has an environment. As a script it prints the kind of a benchmark.
 """
 
 import sys
@@ -238,12 +237,11 @@ def command(result: str) -> str:
 
 def main() -> int:
     scripts = {name: one for name, one in BENCHMARKS.items() if not one.script}
-    if len(sys.argv) == 1:
-        print(*sorted(scripts))
-        return 0
-    if sys.argv[1] not in scripts:
+    (name,) = sys.argv[1:]
+    if name not in scripts:
+        print(f'benchmarks/_catalogue.py: no row of {name}', file=sys.stderr)
         return 1
-    print(scripts[sys.argv[1]].kind)
+    print(scripts[name].kind)
     return 0
 
 

@@ -43,13 +43,17 @@ if [ "$name" = all ] || [ "$name" = quick ]; then
     profiles='cloud testbed'
     cloud=cloud
     script=_all.py
-elif ! kind=$(python3 benchmarks/_catalogue.py "${name:-none}"); then
-    echo "usage: tools/bench.sh NAME [--json FILE], all or quick; NAME:" \
-        "$(python3 benchmarks/_catalogue.py)" >&2
-    exit 2
-elif [ "$kind" != none ]; then
-    profiles=$kind
-    [ "$kind" = testbed ] || cloud=cloud
+else
+    names=$(cd benchmarks && echo [!_]*.py)
+    names=${names//.py/}
+    if [[ -z $name || " $names " != *" $name "* ]]; then
+        echo "usage: tools/bench.sh NAME [--json FILE], all or quick;" \
+            "NAME: $names" >&2
+        exit 2
+    fi
+    kind=$(python3 benchmarks/_catalogue.py "$name") || exit 1
+    [ "$kind" = none ] || profiles=$kind
+    [ "$kind" != cloud ] || cloud=cloud
 fi
 [ "$script" = _all.py ] || shift
 
