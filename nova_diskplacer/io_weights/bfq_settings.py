@@ -153,6 +153,14 @@ class BFQSettings:
         :returns: the trials of these disks, by UUID.
         :raises DiskError: the saved settings cannot be listed.
         """
+        tried = {
+            (device.uuid, load.lowered > 1)
+            for device, load in contended.items()
+        }
+        self._trials = {
+            key: trial if key in tried else turns.pause(trial, seconds)
+            for key, trial in self._trials.items()
+        }
         trials = {
             device.uuid: self._try(device, load, seconds)
             for device, load in contended.items()

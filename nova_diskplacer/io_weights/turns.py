@@ -16,7 +16,8 @@ With short turns light servers wait less. They cost a disk that seeks much of
 its throughput, and a disk without seeks nothing. So a load that lasts is
 tried: with BFQ's own settings, whose throughput is the reference, and then
 with turns from the shortest on. The first ones that cost no more than allowed
-are kept, or else BFQ's own settings. Later the disk is tried again.
+are kept, or else BFQ's own settings. Later the disk is tried again. A load
+that pauses may be another one afterwards, so its trial is given up.
 """
 
 import collections.abc
@@ -35,12 +36,16 @@ ALLOWED = {THROUGHPUT: 0.02, BALANCED: 0.2, LATENCY: 0.6}
 # A load is tried once it has lasted this long.
 _STEADY_S = 20.0
 
-# Intervals of a step; the first one, in which the change happens, is not
-# counted.
-_INTERVALS = 3
+# Seconds of a step. In the first of them there are requests of the one before,
+# so it is not counted. An interval may be a little short.
+_STEP_S = 2.9
+_SETTLE_S = 0.9
 
 # The minimal share of time that a disk at its limit is busy.
 _BUSY = 0.9
+
+# A trial ends without a result once nothing was counted for this long.
+_PAUSE_S = 10.0
 
 # Seconds until the next trial: after one with another result than before, and
 # at most.
@@ -55,18 +60,20 @@ class Trial:
     ``choice`` is the index of the turns in force among those that are tried,
     None for BFQ's own settings; ``before`` is what was in force before the
     trial. ``left_s`` is the time until the next trial, None during one, and
-    ``kept_s`` how long the last choice was kept. ``counted`` is the throughput
-    of each interval of the present step, ``reference`` that with BFQ's own
-    settings, in bytes/s. ``lost`` is the share of the reference that the kept
-    choice cost when it was tried, None before.
+    ``kept_s`` how long the last choice was kept. ``counted`` are the seconds
+    and the throughput of each interval of the present step, ``reference`` is
+    the throughput with BFQ's own settings, in bytes/s. ``paused_s`` is the
+    time since the last interval that was counted. ``lost`` is the share of the
+    reference that the kept choice cost when it was tried, None before.
     """
 
     choice: int | None
     before: int | None = None
     left_s: float | None = _STEADY_S
     kept_s: float = _KEPT_S
-    counted: tuple[float, ...] = ()
+    counted: tuple[tuple[float, float], ...] = ()
     reference: float | None = None
+    paused_s: float = 0.0
     lost: float | None = None
 
 
@@ -80,15 +87,16 @@ def step(
 ) -> Trial:
     """Return the state after an interval of a contended disk.
 
-    An interval in which the disk was not at its limit is not counted.
+    An interval in which the disk was not at its limit is not counted, nor one
+    in which it completed nothing.
 
     :param throughput: bytes/s of all servers in the interval.
     :param busy: share of the interval with requests in flight.
     :param turns_s: the turns that can be tried, from the shortest on.
     :param allowed: share of the throughput that turns may cost.
     """
-    if busy < _BUSY:
-        return trial
+    if busy < _BUSY or not throughput:
+        return pause(trial, seconds)
     if trial.left_s is not None:
         left_s = trial.left_s - seconds
         if left_s > 0:
@@ -96,19 +104,50 @@ def step(
         return dataclasses.replace(
             trial, choice=None, before=trial.choice, left_s=None
         )
-    counted = (*trial.counted, throughput)
-    if len(counted) < _INTERVALS:
-        return dataclasses.replace(trial, counted=counted)
-    mean = sum(counted[1:]) / (_INTERVALS - 1)
+    counted = (*trial.counted, (seconds, throughput))
+    trial = dataclasses.replace(trial, counted=counted, paused_s=0.0)
+    if sum(length for length, _ in counted) < _STEP_S:
+        return trial
+    mean = _mean(counted)
     choice = trial.choice
     if trial.reference is None or choice is None:
         return dataclasses.replace(trial, choice=0, counted=(), reference=mean)
-    lost = max(0.0, 1.0 - mean / trial.reference) if trial.reference else 0.0
+    lost = max(0.0, 1.0 - mean / trial.reference)
     if lost <= allowed:
         return _keep(trial, choice, lost)
     if choice + 1 < len(turns_s):
         return dataclasses.replace(trial, choice=choice + 1, counted=())
     return _keep(trial, None, 0.0)
+
+
+def pause(trial: Trial, seconds: float) -> Trial:
+    """Return the state after an interval that is not counted.
+
+    After a long pause, what was in force before the trial is again, and for as
+    long as it was.
+    """
+    if trial.left_s is not None:
+        return trial
+    paused_s = trial.paused_s + seconds
+    if paused_s < _PAUSE_S:
+        return dataclasses.replace(trial, paused_s=paused_s)
+    return Trial(
+        choice=trial.before,
+        left_s=trial.kept_s,
+        kept_s=trial.kept_s,
+        lost=trial.lost,
+    )
+
+
+def _mean(counted: collections.abc.Sequence[tuple[float, float]]) -> float:
+    """Return the throughput of a step, of its last interval at least."""
+    began, moved, measured = 0.0, 0.0, 0.0
+    for number, (seconds, throughput) in enumerate(counted, 1):
+        if began >= _SETTLE_S or number == len(counted):
+            moved += seconds * throughput
+            measured += seconds
+        began += seconds
+    return moved / measured
 
 
 def _keep(trial: Trial, choice: int | None, lost: float) -> Trial:

@@ -152,6 +152,34 @@ class BFQSettingsTest(testtools.TestCase):
             seen.append(self.get(A)['strict_guarantees'])
         self.assertEqual(['1'] * 19 + ['0'] * 3 + ['1'] * 4, seen)
 
+    def begin_trial(self):
+        """Have the first turns tried; BFQ's own settings were in force."""
+        self.conf.set_override('prefer', 'throughput', 'diskplacer_weights')
+        for _ in range(24):
+            trials = self.apply(A, lowered=1)
+        self.assertEqual(0, trials[A.uuid].choice)
+        self.assertEqual('625', self.get(A)['max_budget'])
+
+    def test_a_trial_is_given_up_when_its_load_has_gone(self):
+        for others in ((), (B,)):
+            self.new()
+            self.begin_trial()
+            for _ in range(11):
+                self.apply(*others)
+            self.assertEqual(ORIGINAL, self.get(A))
+            trials = self.apply(A, lowered=1)
+            self.assertEqual(
+                (None, None), (trials[A.uuid].choice, trials[A.uuid].lost)
+            )
+            self.settings.restore()
+
+    def test_a_trial_is_given_up_when_another_number_is_lowered(self):
+        self.begin_trial()
+        for _ in range(11):
+            self.apply(A, lowered=2)
+        trials = self.apply(A, lowered=1)
+        self.assertIsNone(trials[A.uuid].choice)
+
     def test_set_while_contended_and_for_ten_seconds_after_it(self):
         for seconds in (0.5, 1.0, 5.0):
             self.apply(A, seconds=seconds)

@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import unittest
 
 from hypothesis import given
@@ -96,6 +97,57 @@ class StepTest(unittest.TestCase):
             )
             self.assertEqual(60.0, trial.left_s)
 
+    def test_another_load_is_not_compared_with_the_one_before(self):
+        """The disk had a fifth of its throughput when the trial began."""
+        before = last(turns.Trial(1), 0.0, 0.2, seconds=20)
+        self.assertIsNone(before.left_s)
+        trial = last(before, 0.016, 0.2, seconds=3, own_lost=0.8)
+        for seconds, choice in ((5, 0), (10, 1)):
+            paused = trial
+            for _ in range(seconds):
+                paused = turns.pause(paused, 1.0)
+            self.assertEqual(choice, paused.choice)
+        self.assertEqual(60.0, paused.left_s)
+        self.assertEqual(4, last(paused, 0.016, 0.2, seconds=80).choice)
+
+    def test_pauses_add_up_only_between_intervals_that_count(self):
+        trial = last(turns.Trial(1), 0.0, 0.02, seconds=20)
+        for _ in range(6):
+            for _ in range(6):
+                trial = turns.pause(trial, 1.0)
+            trial = last(trial, 0.0, 0.02, seconds=1)
+        self.assertEqual((0, 0.0), (trial.choice, trial.lost))
+
+    def test_a_trial_that_is_given_up_was_not_the_last_one(self):
+        """What was kept before stays, and for as long as before."""
+        before = last(turns.Trial(1), 0.0, 0.2, seconds=300)
+        trial = last(before, 0.0, 0.2, seconds=130)
+        trial = last(trial, 0.0, 0.2, seconds=15, busy=0.5)
+        self.assertEqual(
+            (0, 0.0, before.kept_s), (trial.choice, trial.lost, trial.kept_s)
+        )
+
+    def test_a_disk_that_does_nothing_tells_nothing(self):
+        trial = last(turns.Trial(1), 0.0, 0.2, seconds=20)
+        trial = last(trial, 0.0, 0.2, seconds=9, own_lost=1.0)
+        self.assertIsNone(trial.choice)
+        self.assertIsNone(trial.lost)
+
+    def test_a_step_takes_three_seconds_or_an_interval(self):
+        for seconds, intervals in ((0.2, 15), (0.5, 6), (1.0, 3), (10.0, 1)):
+            trial = turns.Trial(1, left_s=None)
+            trial = dataclasses.replace(trial, choice=None)
+            calls = 0
+            while trial.choice is None:
+                # what is in flight when a step begins
+                mbps = 9e9 if calls * seconds < 0.9 and intervals > 1 else MBPS
+                trial = turns.step(
+                    trial, mbps, 1.0, seconds, turns.TURNS_S, 0.2
+                )
+                calls += 1
+            self.assertEqual(intervals, calls)
+            self.assertAlmostEqual(MBPS, trial.reference)
+
     @given(
         seek_s=st.floats(0.0, 0.2),
         allowed=st.sampled_from(sorted(turns.ALLOWED.values())),
@@ -125,17 +177,22 @@ class StepTest(unittest.TestCase):
     @given(
         st.lists(
             st.tuples(
-                st.floats(0.0, 1e10), st.floats(0.0, 1.0), st.floats(0.1, 10)
+                st.floats(0.0, 1e10), st.floats(0.0, 1.0), st.floats(1.0, 10)
             )
         )
     )
     def test_any_load_ends_each_trial(self, intervals):
-        trial, tried = turns.Trial(1), 0
+        trial, tried, paused_s = turns.Trial(1), 0, 0.0
         for throughput, busy, seconds in intervals:
             trial = turns.step(
                 trial, throughput, busy, seconds, turns.TURNS_S, 0.2
             )
-            busy_trial = trial.left_s is None and busy >= 0.9
-            tried = tried + 1 if busy_trial else 0
+            if trial.left_s is not None:
+                tried, paused_s = 0, 0.0
+            elif busy >= 0.9 and throughput:
+                tried, paused_s = tried + 1, 0.0
+            else:
+                paused_s += seconds
             self.assertLessEqual(tried, 3 * (len(turns.TURNS_S) + 1))
+            self.assertLess(paused_s, 10.0)
             self.assertIn(trial.choice, (None, *range(len(turns.TURNS_S))))
