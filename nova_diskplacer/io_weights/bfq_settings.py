@@ -52,8 +52,10 @@ _OF_SEVERAL = len(turns.TURNS_S) - 1
 _SECTOR = 512
 
 # In the order in which they are written. The first shows whether this BFQ has
-# been set, so it is restored last.
+# been set, so it is restored last. It makes the kernel raise slice_idle to
+# 8 ms, which is restored, too.
 _NAMES = (_STRICT, _LOW_LATENCY, _MAX_BUDGET)
+_SAVED = (*_NAMES, 'iosched/slice_idle_us')
 
 # Seconds for which a disk stays set after the weights differed last.
 _KEPT_S = 10.0
@@ -165,28 +167,26 @@ class BFQSettings:
             device.uuid: self._try(device, load, seconds)
             for device, load in contended.items()
         }
-        settings_of = {}
-        for device in contended:
-            seconds_of_turn = turn_s(device, trials[device.uuid])
-            if seconds_of_turn is not None:
-                settings_of[device.uuid] = (
-                    device,
-                    settings(device, seconds_of_turn),
-                )
+        devices = {device.uuid: device for device in contended}
         self._kept_s = {
             uuid: left - seconds
             for uuid, left in self._kept_s.items()
-            if left > seconds and uuid not in trials
-        } | dict.fromkeys(settings_of, _KEPT_S)
+            if left > seconds
+        } | dict.fromkeys(trials, _KEPT_S)
         failed = {}
-        for uuid in {*settings_of, *self._saved.uuids()}:
+        saved = self._saved.uuids()
+        for uuid in {*devices, *saved}:
             try:
-                if uuid in settings_of:
-                    self._set(*settings_of[uuid])
+                if uuid in devices:
+                    self._change(devices[uuid], trials[uuid], uuid in saved)
                 elif uuid not in self._kept_s:
                     self._saved.restore(uuid)
             except (exception.DiskPlacerError, OSError) as error:
                 failed[uuid] = str(error)
+                # what is not in force is not tried
+                trials.pop(uuid, None)
+                for several in (False, True):
+                    self._trials.pop((uuid, several), None)
         for uuid, reason in failed.items():
             self._log.log(
                 uuid,
@@ -230,20 +230,25 @@ class BFQSettings:
         self._trials[device.uuid, several] = trial
         return trial
 
+    def _change(
+        self, device: Device, trial: turns.Trial, is_saved: bool
+    ) -> None:
+        seconds = turn_s(device, trial)
+        if seconds is not None:
+            self._set(device, settings(device, seconds))
+        elif is_saved:
+            self._unset(device)
+
     def _set(
         self, device: Device, target: collections.abc.Mapping[str, str]
     ) -> None:
-        queue = f'{sysfs.device_path(device.name, self._sys)}/queue'
-        now = {name: sysfs.read(f'{queue}/{name}') for name in _NAMES}
-        sequence = block_queue.diskseq(device.name, self._sys)
-        originals = self._saved.get_originals(
-            device.uuid, device.name, sequence
-        )
+        now, sequence = self._read(device)
+        saved = self._saved.get_originals(device.uuid, device.name, sequence)
+        originals = now | (saved or {})
         # a scheduler that was chosen anew has its own settings again
-        if originals is None or now[_STRICT] != target[_STRICT]:
-            originals = {}
-        if originals.keys() != now.keys():
-            originals = now | originals
+        if now[_STRICT] != target[_STRICT]:
+            originals = now
+        if originals != saved:
             self._saved.save(
                 device.uuid,
                 saved_settings.DeviceSettings(
@@ -255,10 +260,30 @@ class BFQSettings:
             if now[name] != value:
                 block_queue.write(device.name, name, value, self._sys)
 
+    def _unset(self, device: Device) -> None:
+        """Have BFQ's own settings, and keep them saved for the next turns."""
+        now, sequence = self._read(device)
+        originals = self._saved.get_originals(
+            device.uuid, device.name, sequence
+        )
+        if originals is None or now[_STRICT] == '0':
+            return
+        for name in reversed(_SAVED):
+            if now[name] != originals.get(name, now[name]):
+                block_queue.write(
+                    device.name, name, originals[name], self._sys
+                )
+
+    def _read(self, device: Device) -> tuple[dict[str, str], str]:
+        """Return the settings of a disk, and its sequence number."""
+        queue = f'{sysfs.device_path(device.name, self._sys)}/queue'
+        now = {name: sysfs.read(f'{queue}/{name}') for name in _SAVED}
+        return now, block_queue.diskseq(device.name, self._sys)
+
     def _write_back(self, saved: saved_settings.DeviceSettings) -> bool:
         # without BFQ the settings are gone
         with contextlib.suppress(FileNotFoundError):
-            for name in reversed(_NAMES):
+            for name in reversed(_SAVED):
                 if name in saved.values:
                     block_queue.write(
                         saved.device, name, saved.values[name], self._sys

@@ -253,7 +253,12 @@ class SettingsTest(BFQTestCase):
         directory = pathlib.Path(f'/sys/block/{self.name}/queue/iosched')
         return {
             name: (directory / name).read_text().strip()
-            for name in ('strict_guarantees', 'low_latency', 'max_budget')
+            for name in (
+                'strict_guarantees',
+                'low_latency',
+                'max_budget',
+                'slice_idle_us',
+            )
         }
 
     def assert_set(self):
@@ -264,7 +269,8 @@ class SettingsTest(BFQTestCase):
                 for name, value in bfq_settings.settings(
                     device, turns.TURNS_S[1]
                 ).items()
-            },
+            }
+            | {'slice_idle_us': '8000'},
             self.values(),
         )
 
@@ -275,6 +281,14 @@ class SettingsTest(BFQTestCase):
         bfq_settings.BFQSettings(self.conf).restore()
         self.assertEqual(self.original, self.values())
         self.assertEqual([], os.listdir(os.path.join(self.state, 'bfq')))
+
+    def test_slice_idle_that_the_kernel_raises(self):
+        file = pathlib.Path(f'/sys/block/{self.name}/queue/iosched/slice_idle')
+        file.write_text('3')
+        self.settings.apply(self.contended, 1.0)
+        self.assert_set()
+        self.settings.restore()
+        self.assertEqual('3', file.read_text().strip())
 
     def test_scheduler_that_goes_and_comes_back(self):
         self.settings.apply(self.contended, 1.0)

@@ -17,8 +17,10 @@ import shutil
 import fixtures
 import testtools
 
+from nova_diskplacer import exception
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import saved_settings
+from nova_diskplacer.host import state_file
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import bfq_settings
 from tests import configured
@@ -54,16 +56,28 @@ class FindContendedTest(testtools.TestCase):
         )
 
 
+STATE_WRITE = state_file.write
 KERNEL_WRITE = block_queue.write
 
 
 def write_whole(name, setting, value, sys):
     """Write a file that is whole afterwards, as the kernel's are."""
-    os.truncate(f'{sys}/class/block/{name}/queue/{setting}', 0)
+    queue = f'{sys}/class/block/{name}/queue'
+    os.truncate(f'{queue}/{setting}', 0)
     KERNEL_WRITE(name, setting, value, sys)
+    if (setting, value) == ('iosched/strict_guarantees', '1'):
+        with open(f'{queue}/iosched/slice_idle_us', 'r+') as stream:
+            if int(stream.read()) < 8000:
+                stream.seek(0)
+                stream.write('8000')
 
 
-ORIGINAL = {'strict_guarantees': '0', 'low_latency': '1', 'max_budget': '8192'}
+ORIGINAL = {
+    'strict_guarantees': '0',
+    'low_latency': '1',
+    'max_budget': '8192',
+    'slice_idle_us': '8000',
+}
 CONTENDED = ORIGINAL | {'strict_guarantees': '1', 'low_latency': '0'}
 # 160 MB/s for 100 ms, in sectors of 512 bytes
 SEVERAL = CONTENDED | {'max_budget': '31250'}
@@ -180,6 +194,43 @@ class BFQSettingsTest(testtools.TestCase):
         trials = self.apply(A, lowered=1)
         self.assertIsNone(trials[A.uuid].choice)
 
+    def count_files(self):
+        """Return the calls that write a file durably, from now on."""
+        writes = []
+
+        def write(*args, **kwargs):
+            writes.append(args)
+            STATE_WRITE(*args, **kwargs)
+
+        self.useFixture(fixtures.MockPatchObject(state_file, 'write', write))
+        return writes
+
+    def test_originals_are_saved_once_while_settings_come_and_go(self):
+        """Each durable write would delay the I/O loop."""
+        writes = self.count_files()
+        # one lowered server costs nothing, several cost too much
+        for _ in range(40):
+            self.apply(A, lowered=1)
+        for _ in range(45):
+            own = self.get(A) == ORIGINAL
+            self.apply(A, lowered=2, mbps=150 if own else 15)
+        for _ in range(5):
+            self.apply(A, lowered=1)
+            self.assertEqual('625', self.get(A)['max_budget'])
+            self.apply(A, lowered=2)
+            self.assertEqual(ORIGINAL, self.get(A))
+        self.assertEqual(1, len(writes))
+        for _ in range(11):
+            self.apply()
+        self.assertEqual([], self.saved())
+
+    def test_bfqs_own_settings_need_no_file(self):
+        writes = self.count_files()
+        self.conf.set_override('prefer', 'throughput', 'diskplacer_weights')
+        for _ in range(19):
+            self.apply(A)
+        self.assertEqual([], writes)
+
     def test_set_while_contended_and_for_ten_seconds_after_it(self):
         for seconds in (0.5, 1.0, 5.0):
             self.apply(A, seconds=seconds)
@@ -209,6 +260,32 @@ class BFQSettingsTest(testtools.TestCase):
         self.settings.restore()
         self.assertEqual(ORIGINAL | own, self.get(A))
 
+    def test_the_kernel_raises_slice_idle(self):
+        """It does when guarantees become strict."""
+        self.set(A, slice_idle_us=2500)
+        self.apply(A)
+        self.apply(A)
+        self.assertEqual(SEVERAL, self.get(A))
+        self.new()
+        self.settings.restore()
+        self.assertEqual(ORIGINAL | {'slice_idle_us': '2500'}, self.get(A))
+
+    def test_settings_that_cannot_be_set_are_not_tried(self):
+        """They would cost nothing."""
+        full = fixtures.MockPatchObject(
+            state_file, 'write', side_effect=exception.DiskError('full')
+        )
+        with full:
+            for _ in range(45):
+                self.assertEqual({}, self.apply(A))
+        self.assertEqual(ORIGINAL, self.get(A))
+        self.assertEqual(1, self.log.output.count('are not changed: full'))
+        trials = self.apply(A)
+        self.assertEqual(
+            (4, None), (trials[A.uuid].choice, trials[A.uuid].lost)
+        )
+        self.assertEqual(SEVERAL, self.get(A))
+
     def test_restored_by_another_agent_after_each_write(self):
         steps = 0
         while True:
@@ -237,7 +314,7 @@ class BFQSettingsTest(testtools.TestCase):
             if not killed:
                 break
             steps += 1
-        self.assertEqual(6, steps)
+        self.assertEqual(7, steps)
 
     def test_file_of_an_earlier_release(self):
         self.apply(A)
