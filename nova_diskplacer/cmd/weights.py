@@ -13,7 +13,6 @@
 """diskplacer-manage weights: whether the kernel honours I/O weights here."""
 
 import argparse
-import collections
 import collections.abc
 import dataclasses
 import os
@@ -25,7 +24,6 @@ from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
@@ -35,9 +33,9 @@ from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import sampler
-from nova_diskplacer.profiles import advice
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.profiles import definitions
+from nova_diskplacer.profiles import in_use
 from nova_diskplacer.profiles import queue_policy
 
 _MODULES = '/lib/modules'
@@ -160,14 +158,7 @@ def _profiles_by_disk(
             f'The profiles of running servers are not checked: {error}\n'
         )
         return {}
-    running = [server for server in servers if server.running]
-    found = collections.defaultdict(list)
-    for uuid, some in usage.servers_by_disk(running, disks).items():
-        for server in some:
-            profile = profiles.get(server.extra_specs.get(advice.PROFILE, ''))
-            if profile:
-                found[uuid].append(profile)
-    return found
+    return in_use.by_disk(servers, disks, profiles)
 
 
 def _check_disk(

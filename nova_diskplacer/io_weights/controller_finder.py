@@ -21,7 +21,6 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
-from nova_diskplacer import flavor
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import log_once
@@ -31,11 +30,10 @@ from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.monitor import types
 from nova_diskplacer.profiles import definitions
+from nova_diskplacer.profiles import in_use
 from nova_diskplacer.profiles import queue_policy
 
 LOG = logging.getLogger(__name__)
-
-_PROFILE = flavor.NAMESPACE + flavor.PROFILE
 
 # Searches for controllers between two readings of measured models.
 _MODEL_SEARCHES = 6
@@ -83,6 +81,12 @@ class ControllerFinder:
         self._hierarchy = hierarchy
         self._io_cost = io_cost_
         self._profiles = profiles
+        self._can_leave_out = self._sets_schedulers and any(
+            queue_policy.needs_bfq(medium, self._choice)
+            and queue_policy.excludes_bfq(queue)
+            for profile in profiles.values()
+            for medium, queue in profile.queue.items()
+        )
         self._on = is_on
         self._searches = 0
         self._models: dict[str, io_model.Model | None] = {}
@@ -102,10 +106,16 @@ class ControllerFinder:
         if self._on:
             self._io_cost.disable_except(sample.devices)
         active, refusals, left_out = {}, {}, {}
-        profiles = self._profiles_by_disk(sample)
+        profiles: collections.abc.Mapping[str, list[definitions.Profile]] = {}
+        if self._can_leave_out:
+            # as for the scheduler: the kernel's counters keep servers whose
+            # vdisks have left the disk
+            profiles = in_use.by_disk(
+                sample.servers, sample.prepared_disks, self._profiles
+            )
         for uuid, device in sample.devices.items():
             try:
-                active[uuid] = self._controller(device, profiles[uuid])
+                active[uuid] = self._controller(device, profiles.get(uuid, []))
             except _LeftOutError as reason:
                 left_out[uuid] = str(reason)
             except (exception.DiskPlacerError, OSError) as error:
@@ -120,7 +130,7 @@ class ControllerFinder:
     ) -> controllers.Controller:
         name = ''
         try:
-            if self._sets_schedulers:
+            if self._can_leave_out:
                 self._check_profiles(device, profiles)
             name = controllers.configured_controller(device, self._choice)
             if name == controllers.BFQ and self._will_have_bfq(device):
@@ -174,23 +184,6 @@ class ControllerFinder:
         if self._waiting[device.uuid] <= _PATIENCE:
             raise _LeftOutError('the agent sets bfq as its I/O scheduler')
         return False
-
-    def _profiles_by_disk(
-        self, sample: types.Sample
-    ) -> collections.defaultdict[str, list[definitions.Profile]]:
-        """Return the profiles of the servers on each disk, by its UUID."""
-        found: dict[str, dict[str, definitions.Profile]] = (
-            collections.defaultdict(dict)
-        )
-        for key, uuid in sample.pairs:
-            consumer = sample.consumers.get(key)
-            name = consumer.extra_specs.get(_PROFILE) if consumer else None
-            profile = self._profiles.get(name) if name else None
-            if profile:
-                found[uuid][profile.name] = profile
-        return collections.defaultdict(
-            list, {uuid: [*some.values()] for uuid, some in found.items()}
-        )
 
     def _measured_model(self, uuid: str) -> io_model.Model | None:
         if uuid not in self._models or self._searches % _MODEL_SEARCHES == 0:

@@ -19,8 +19,10 @@ import numpy
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import bfq_settings
 from nova_diskplacer.io_weights import controllers
@@ -29,6 +31,7 @@ from nova_diskplacer.io_weights import manager
 from nova_diskplacer.io_weights import turns
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
+from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.profiles import definitions
 from tests import configured
 from tests.unit.nova_diskplacer.monitor import samples
@@ -116,6 +119,7 @@ class WeightManagerTest(testtools.TestCase):
         self.detections = 0
         self.devices = {A.uuid: A}
         self.disks = {}
+        self.servers = ()
         self.consumers = {
             key: types.Consumer(key, f'machine/{key}')
             for key in ('busy', 'idle')
@@ -154,6 +158,7 @@ class WeightManagerTest(testtools.TestCase):
                     consumers=self.consumers,
                     devices=self.devices,
                     disks=self.disks,
+                    servers=self.servers,
                 ),
                 seekers,
             )
@@ -290,7 +295,6 @@ class WeightManagerTest(testtools.TestCase):
 
     def test_bfq_that_the_agent_does_not_set(self):
         self.conf.set_override('queue_tuning', 'off', 'diskplacer_agent')
-        self.manager = self.start(mode='on')
         self.scheduler, self.active = 'kyber', {}
         self.have_profile('own', 'own')
         self.assertEqual(
@@ -308,23 +312,65 @@ class WeightManagerTest(testtools.TestCase):
             1, self.log.output.count('bfq would be the I/O scheduler')
         )
 
-    def have_profile(self, *names):
-        """Have a profile without bfq, and servers with such profiles."""
+    def have_profile(self, *names, mode='on'):
+        """Have a profile without bfq, and servers with these on the disk."""
         own = definitions.Profile(
             'own', '', '', queue={'hdd': definitions.Queue(('mq-deadline',))}
         )
-        self.manager._finder._profiles = {'own': own}
+        self.patch(catalogue, 'load', lambda *_: catalogue.Catalogue([own]))
+        self.manager = self.start(mode=mode)
+        self.have_servers(*names)
+
+    def have_servers(self, *names):
+        """Have servers with vdisks on the disk, and these profiles."""
+        servers = [
+            libvirt_servers.Server(
+                uuid=key,
+                name=key,
+                project='',
+                domain_id=1,
+                running=running,
+                extra_specs={'diskplacer:profile': name},
+                vdisks=(),
+                caches={},
+                pinned_by_nova=False,
+                xml='',
+            )
+            for key, name, running in (
+                *((name, name, True) for name in names),
+                ('off', 'own', False),
+            )
+        ]
+        self.servers = servers
+        self.patch(
+            usage,
+            'servers_by_disk',
+            lambda running, disks: {A.uuid: list(running)},
+        )
+
+    def test_profile_of_a_server_without_vdisks_there(self):
+        """The kernel's counters still have it on the disk."""
+        self.have_profile('own')
+        self.assertIn('profile own', self.apply().left_out[A.uuid])
+        self.patch(usage, 'servers_by_disk', lambda servers, disks: {})
         self.consumers = {
             key: types.Consumer(
-                key, '', extra_specs={'diskplacer:profile': name}
+                key, '', extra_specs={'diskplacer:profile': 'own'}
             )
-            for key, name in zip(('busy', 'idle'), names, strict=True)
+            for key in self.consumers
         }
+        decision = self.apply()
+        self.assertEqual({}, decision.left_out)
+        self.assertEqual({A.uuid: BFQ}, decision.controllers)
+
+    def test_usage_is_not_read_if_no_profile_is_without_bfq(self):
+        self.patch(usage, 'servers_by_disk', None)
+        self.assertEqual({A.uuid: BFQ}, self.apply().controllers)
 
     def test_profile_without_bfq(self):
         self.models = {A.uuid: MODEL}
-        self.io_cost.enabled = {A.uuid: MODEL}
         self.have_profile('other', 'own')
+        self.io_cost.enabled = {A.uuid: MODEL}
         for _ in range(5):
             decision = self.apply(intervals=5)
             self.assertEqual({}, decision.refusals)
@@ -338,7 +384,10 @@ class WeightManagerTest(testtools.TestCase):
         self.assertEqual(1, self.log.output.count('has no I/O weights'))
         self.assertNotIn('have no effect', self.log.output)
         # weights are back at once when these servers are gone
-        self.have_profile('other', 'other')
+        self.have_servers('other', 'other')
+        self.consumers = self.consumers | {
+            'idle': types.Consumer('idle', 'machine/idle', 'one')
+        }
         self.assertEqual({A.uuid: BFQ}, self.apply().controllers)
 
     def test_io_cost_that_is_refused(self):
