@@ -22,6 +22,7 @@ from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import probes
@@ -88,6 +89,9 @@ class ControllerFinder:
             for medium, queue in profile.queue.items()
         )
         self._on = is_on
+        self._measured = plain_queue.saved_settings_of(
+            conf.diskplacer_agent.state_dir
+        )
         self._searches = 0
         self._models: dict[str, io_model.Model | None] = {}
         self._probes: dict[str, probes.Probe[io_model.Model | None]] = {}
@@ -165,13 +169,15 @@ class ControllerFinder:
     def _will_have_bfq(self, device: Device) -> bool:
         """Return whether a dry run counts on BFQ that is not there.
 
-        :raises _LeftOutError: the agent has still to set it.
+        :raises _LeftOutError: the agent has still to set it, or it is back
+            after a measurement.
         """
-        if (
-            not self._sets_schedulers
-            or controllers.scheduler_of(device) == controllers.BFQ
-        ):
+        if controllers.scheduler_of(device) == controllers.BFQ:
             del self._waiting[device.uuid]
+            return False
+        if device.uuid in self._measured.uuids():
+            raise _LeftOutError('it is being measured')
+        if not self._sets_schedulers:
             return False
         if not self._on:
             self._dry_run_log.log(

@@ -21,8 +21,10 @@ import testtools
 from nova_diskplacer import exception
 from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
+from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import bfq_settings
 from nova_diskplacer.io_weights import controllers
@@ -292,6 +294,28 @@ class WeightManagerTest(testtools.TestCase):
         decision = self.apply(intervals=5)
         self.assertEqual(({}, {}), (decision.refusals, decision.left_out))
         self.assertEqual({A.uuid}, {*decision.controllers})
+
+    def test_a_disk_that_is_being_measured(self):
+        """It has no scheduler then, for minutes."""
+        for tuning in ('on', 'off'):
+            self.conf.set_override('queue_tuning', tuning, 'diskplacer_agent')
+            self.manager = self.start(mode='on')
+            self.scheduler, self.active = 'none', {}
+            measured = plain_queue.saved_settings_of(
+                self.conf.diskplacer_agent.state_dir
+            )
+            measured.save(
+                A.uuid,
+                saved_settings.DeviceSettings('sda', '', {'scheduler': 'bfq'}),
+            )
+            for _ in range(12):
+                decision = self.apply(intervals=5)
+                self.assertEqual({}, decision.refusals)
+                self.assertIn('is being measured', decision.left_out[A.uuid])
+            measured.save(A.uuid, saved_settings.DeviceSettings('sda', '', {}))
+            self.scheduler, self.active = 'bfq', {A.uuid: BFQ}
+            decision = self.apply(intervals=5)
+            self.assertEqual({A.uuid: BFQ}, decision.controllers)
 
     def test_bfq_that_the_agent_does_not_set(self):
         self.conf.set_override('queue_tuning', 'off', 'diskplacer_agent')
