@@ -316,6 +316,37 @@ class BFQSettingsTest(testtools.TestCase):
             steps += 1
         self.assertEqual(7, steps)
 
+    def test_restored_after_a_kill_anywhere_in_a_trial(self):
+        """An operator's slice_idle is among what is restored."""
+        own = ORIGINAL | {'slice_idle_us': '2500'}
+        last, killed = 0, True
+        while killed:
+            self.set(A, **own)
+            self.new()
+            writes = iter(range(last))
+
+            def write(*args, writes=writes):
+                if next(writes, None) is None:
+                    raise SystemExit
+                write_whole(*args)
+
+            with fixtures.MockPatchObject(block_queue, 'write', write):
+                try:
+                    for _ in range(60):
+                        mbps = 150 if self.get(A) == own else 120
+                        self.apply(A, lowered=1, mbps=mbps)
+                except SystemExit:
+                    last += 1
+                else:
+                    killed = False
+            self.new()
+            self.apply(A, lowered=1)
+            self.new()
+            self.settings.restore()
+            self.assertEqual(own, self.get(A), last)
+            self.assertEqual([], self.saved())
+        self.assertGreater(last, 9)
+
     def test_file_of_an_earlier_release(self):
         self.apply(A)
         self.set(A, strict_guarantees='1')
