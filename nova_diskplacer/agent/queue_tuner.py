@@ -51,8 +51,8 @@ class QueueTuner:
     A queue is restored when the last server with a profile for it has left
     the disk, also by an agent that was started later. While I/O weights are
     on, hard disks without servers have the scheduler that weights need. A
-    queue is left alone
-    while its disk is being measured, and restored after a killed measurement.
+    queue is left alone while its disk is being measured, and restored after a
+    killed measurement.
 
     :raises DiskPlacerError: a profile is invalid.
     """
@@ -130,14 +130,13 @@ class QueueTuner:
             # it may return unchanged
             return
         profiles = self._profiles_of(servers)
-        target = queue_policy.decide(
-            profiles, disk.medium, self._controller
-        ).queue
+        decision = queue_policy.decide(profiles, disk.medium, self._controller)
+        target = decision.queue
         if target == definitions.Queue():
             self._saved.restore(disk.uuid)
         else:
             names = [profile.name for profile in profiles]
-            if self._controller:
+            if decision.for_weights:
                 names.append('I/O weights')
             self._tune(
                 disk, target, f'disk {disk.uuid}, for {", ".join(names)}'

@@ -68,11 +68,13 @@ class Decision:
     """The settings that a disk's queue should have.
 
     ``left_out`` is the reason why its servers have no I/O weights although
-    weights are on, '' if none of the profiles is against them.
+    weights are on, '' if none of the profiles is against them. The scheduler
+    is ``for_weights`` if they need it.
     """
 
     queue: definitions.Queue
     left_out: str = ''
+    for_weights: bool = False
 
 
 def decide(
@@ -99,7 +101,9 @@ def decide(
         )
         return Decision(queue, left_out(name, medium, queue))
     others = (name for name in queue.schedulers if name != BFQ)
-    return Decision(dataclasses.replace(queue, schedulers=(BFQ, *others)))
+    return Decision(
+        dataclasses.replace(queue, schedulers=(BFQ, *others)), for_weights=True
+    )
 
 
 def needs_bfq(medium: str, controller: str) -> bool:

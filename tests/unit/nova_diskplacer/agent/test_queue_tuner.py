@@ -241,6 +241,7 @@ class TunerTest(base.BaseTestCase):
         # which excludes bfq
         self.apply('plain')
         self.assertEqual('mq-deadline', self.changed()['scheduler'])
+        self.assertNotIn('for plain, I/O weights', self.log.output)
         self.apply()
         self.assertEqual(bfq, self.changed())
         self.apply(disks=[dataclasses.replace(self.disk, medium='ssd')])
