@@ -140,9 +140,12 @@ class Destination:
             },
         }
 
-    def go_on(self, volume: Volume, recorded: Record) -> None:
+    def go_on(
+        self, volume: Volume, recorded: Record, *, starts: bool = False
+    ) -> None:
         """Go on with a move at a start, or when the source asks.
 
+        :param starts: whether cinder-volume starts.
         :raises DiskPlacerError: it cannot be gone on with.
         """
         name = naming.volume(volume)
@@ -153,11 +156,13 @@ class Destination:
                 if current is None:
                     return
                 recorded = current
-                act = self._go_on(volume, recorded, name)
+                act = self._go_on(volume, recorded, name, starts)
         if act is Act.FINISH:
             release.finish(volume.id)
 
-    def _go_on(self, volume: Volume, recorded: Record, name: str) -> Act:
+    def _go_on(
+        self, volume: Volume, recorded: Record, name: str, starts: bool
+    ) -> Act:
         """Do what is next, and return what it was."""
         self.backend.unpark_link(name)
         linked = self.backend.linked_disk(name)
@@ -166,6 +171,7 @@ class Destination:
             has_volume=store.holder(volume) == self.backend_host,
             decided=linked not in (None, links.REMOTE),
             logged_in=self.backend.remote_device(name) is not None,
+            starts=starts,
         )
         if act is Act.STAY:
             store.advance(volume.id, recorded, record.LEFT)

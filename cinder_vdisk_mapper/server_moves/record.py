@@ -100,7 +100,7 @@ class Act(enum.Enum):
 
     #: nothing that concerns a move
     NONE = 'none'
-    #: nothing: the export stays as it is
+    #: nothing: the export, or what the destination has of it, stays as it is
     KEEP = 'keep'
     #: record the move, export the vdisk and connect the destination
     BEGIN = 'begin'
@@ -269,20 +269,30 @@ def start_at_source(
 
 
 def go_on_at_destination(
-    record: Record, *, has_volume: bool, decided: bool, logged_in: bool
+    record: Record,
+    *,
+    has_volume: bool,
+    decided: bool,
+    logged_in: bool,
+    starts: bool = False,
 ) -> Act:
     """Decide how the destination goes on, at a start or when it is asked.
 
     :param has_volume: whether ``volume.host`` is the destination.
     :param decided: whether its link leads to its own copy.
     :param logged_in: whether there may be a session with the source.
-    :returns: FINISH, SETTLE, STAY, UNDO or CONNECT; after STAY, the record is
-        read again.
+    :param starts: whether cinder-volume starts there, so that an attachment
+        that was in progress has ended.
+    :returns: FINISH, SETTLE, STAY, UNDO, CONNECT or KEEP; after STAY, the
+        record is read again.
     """
     if has_volume:
         return Act.SETTLE if logged_in else Act.FINISH
     if record.phase == DECIDING:
         return Act.SETTLE if decided else Act.STAY
+    if record.phase == ATTACHING and not starts:
+        # it is asked late: the next attachment has begun
+        return Act.KEEP
     if record.phase in (ATTACHING, ABORTING):
         return Act.UNDO
     return Act.CONNECT

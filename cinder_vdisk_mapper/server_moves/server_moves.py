@@ -228,7 +228,7 @@ class ServerMoves:
         if recorded.source == self.source.backend_host:
             self.source.start(volume, recorded)
         elif role in (_Role.DESTINATION, _Role.ARRIVED):
-            self.destination.go_on(volume, recorded)
+            self.destination.go_on(volume, recorded, starts=True)
 
     def _role(self, volume: Volume) -> tuple[_Role, Record | None]:
         """Return what this backend is for a volume, and the record."""

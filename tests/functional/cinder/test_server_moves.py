@@ -483,6 +483,23 @@ class OrderTestCase(moves_base.MoveTestCase):
         )
         self.assertAtRest()
 
+    def test_asked_late_to_undo(self):
+        """The next attachment has begun before the destination is asked."""
+        destination = self.destination_there
+        connect = destination.connect
+
+        def asked(volume):
+            self.driver(1).terminate_connection(
+                other_host._at(volume, 'host2@vdisk'), {'host': 'host2'}
+            )
+            return connect(volume)
+
+        with mock.patch.object(destination, 'connect', asked):
+            self.begin_live()
+        self.assertEqual(record.ATTACHED, self.phase)
+        self.assertAttachedThere()
+        self.assertEqual(b'one', self.content(self.link_there))
+
     def test_two_change_a_record(self):
         self.migrate()
         found = store.read(self.volume_['id'])

@@ -171,6 +171,24 @@ class DetachTestCase(testtools.TestCase):
                 act, record.detach_at_source(one, HERE, HERE, ()), phase
             )
 
+    def test_the_destination_is_asked_late(self):
+        """An attachment in progress is undone by a start alone."""
+        for phase, asked, starts in (
+            (record.ATTACHING, record.Act.KEEP, record.Act.UNDO),
+            (record.ABORTING, record.Act.UNDO, record.Act.UNDO),
+            (record.ATTACHED, record.Act.CONNECT, record.Act.CONNECT),
+        ):
+            one = record.Record(FROM, TO, SERVER, phase)
+            for act, is_start in ((asked, False), (starts, True)):
+                found = record.go_on_at_destination(
+                    one,
+                    has_volume=False,
+                    decided=False,
+                    logged_in=True,
+                    starts=is_start,
+                )
+                self.assertIs(act, found, phase)
+
 
 class Move(stateful.RuleBasedStateMachine):
     """Two hosts, Cinder's database and Nova.
@@ -379,7 +397,7 @@ class Move(stateful.RuleBasedStateMachine):
         self.content[THERE] = None
         return True
 
-    def go_on(self):
+    def go_on(self, starts=False):
         if self.record is None:
             return True
         act = record.go_on_at_destination(
@@ -387,11 +405,12 @@ class Move(stateful.RuleBasedStateMachine):
             has_volume=self.holder == THERE,
             decided=self.link == 'own',
             logged_in=self.login,
+            starts=starts,
         )
         yield
         if act is record.Act.STAY:
             self.advance(record.DECIDING, record.LEFT)
-            yield from self.go_on()
+            yield from self.go_on(starts)
         elif act is record.Act.UNDO:
             if not (yield from self.undo_aborted()):
                 return False
@@ -646,8 +665,9 @@ class Move(stateful.RuleBasedStateMachine):
         if self.up[host]:
             return
         self.up[host] = True
-        start = self.start_source if host == HERE else self.go_on
-        self.do(host, start())
+        self.do(
+            host, self.start_source() if host == HERE else self.go_on(True)
+        )
         self.run_all(host)
 
     # what holds at any time
