@@ -225,7 +225,8 @@ class BFQSettings:
             choices,
             turns.ALLOWED[prefer],
         )
-        if before is None and trial.left_s is not None:
+        ended = before is None and trial.left_s is not None
+        if ended and turns.is_counted(load.throughput, load.busy):
             _log_kept(device, trial, prefer)
         self._trials[device.uuid, several] = trial
         return trial

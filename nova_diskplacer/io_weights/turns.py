@@ -77,6 +77,14 @@ class Trial:
     lost: float | None = None
 
 
+def is_counted(throughput: float, busy: float) -> bool:
+    """Return whether a disk was at its limit in an interval.
+
+    One that has completed nothing hangs.
+    """
+    return busy >= _BUSY and throughput > 0
+
+
 def step(
     trial: Trial,
     throughput: float,
@@ -87,15 +95,14 @@ def step(
 ) -> Trial:
     """Return the state after an interval of a contended disk.
 
-    An interval in which the disk was not at its limit is not counted, nor one
-    in which it completed nothing.
+    See :func:`is_counted` and :func:`pause` for other intervals.
 
     :param throughput: bytes/s of all servers in the interval.
     :param busy: share of the interval with requests in flight.
     :param turns_s: the turns that can be tried, from the shortest on.
     :param allowed: share of the throughput that turns may cost.
     """
-    if busy < _BUSY or not throughput:
+    if not is_counted(throughput, busy):
         return pause(trial, seconds)
     if trial.left_s is not None:
         left_s = trial.left_s - seconds

@@ -187,6 +187,13 @@ class BFQSettingsTest(testtools.TestCase):
             )
             self.settings.restore()
 
+    def test_a_trial_that_is_given_up_has_found_nothing(self):
+        self.begin_trial()
+        for _ in range(11):
+            trials = self.apply(A, lowered=1, busy=0.5)
+        self.assertIsNotNone(trials[A.uuid].left_s)
+        self.assertEqual('', self.log.output)
+
     def test_a_trial_is_given_up_when_another_number_is_lowered(self):
         self.begin_trial()
         for _ in range(11):
