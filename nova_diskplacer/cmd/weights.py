@@ -25,7 +25,6 @@ from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.measure import io_model
-from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import sysfs
@@ -37,9 +36,6 @@ from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.profiles import definitions
 from nova_diskplacer.profiles import in_use
 from nova_diskplacer.profiles import queue_policy
-
-_MODULES = '/lib/modules'
-_BFQ_MODULE = '/bfq.ko'
 
 _Profiles = collections.abc.Mapping[str, list[definitions.Profile]]
 
@@ -178,7 +174,7 @@ def _check_disk(
         name = controllers.configured_controller(device, choice, sys)
         scheduler = controllers.scheduler_of(device, sys)
         if name == controllers.BFQ and scheduler != controllers.BFQ:
-            if _kernel_has_bfq(device, sys):
+            if controllers.kernel_has_bfq(device, sys):
                 if _sets_schedulers(conf):
                     # the agent sets it
                     return DiskCheck(device.uuid, device.name, name)
@@ -200,18 +196,6 @@ def _check_disk(
     return DiskCheck(
         device.uuid, device.name, name, advice_, command if advice_ else ''
     )
-
-
-def _kernel_has_bfq(device: Device, sys: str) -> bool:
-    """Return whether BFQ is there, or a module that the kernel would load."""
-    if controllers.BFQ in block_queue.read(device.name, sys).schedulers:
-        return True
-    modules = f'{_MODULES}/{os.uname().release}/modules.dep'
-    try:
-        with open(modules, encoding='utf-8') as stream:
-            return any(_BFQ_MODULE in line for line in stream)
-    except OSError:
-        return False
 
 
 def _has_io_cost(hierarchy: cgroups.Hierarchy) -> bool:

@@ -92,6 +92,7 @@ class ControllerFinder:
         self._measured = plain_queue.saved_settings_of(
             conf.diskplacer_agent.state_dir
         )
+        self._has_bfq: dict[str, bool] = {}
         self._searches = 0
         self._models: dict[str, io_model.Model | None] = {}
         self._probes: dict[str, probes.Probe[io_model.Model | None]] = {}
@@ -180,6 +181,8 @@ class ControllerFinder:
         if not self._sets_schedulers:
             return False
         if not self._on:
+            if not self._kernel_has_bfq(device):
+                return False
             self._dry_run_log.log(
                 device.uuid,
                 'Dry run: bfq would be the I/O scheduler of disk %s.',
@@ -190,6 +193,13 @@ class ControllerFinder:
         if self._waiting[device.uuid] <= _PATIENCE:
             raise _LeftOutError('the agent sets bfq as its I/O scheduler')
         return False
+
+    def _kernel_has_bfq(self, device: Device) -> bool:
+        # what looks for the module reads a long file
+        if device.uuid not in self._has_bfq:
+            found = controllers.kernel_has_bfq(device)
+            self._has_bfq[device.uuid] = found
+        return self._has_bfq[device.uuid]
 
     def _measured_model(self, uuid: str) -> io_model.Model | None:
         if uuid not in self._models or self._searches % _MODEL_SEARCHES == 0:

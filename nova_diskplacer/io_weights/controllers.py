@@ -16,9 +16,11 @@ The kernel accepts weights even where no controller honours them.
 """
 
 import dataclasses
+import os
 
 from nova_diskplacer import constants
 from nova_diskplacer import exception
+from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
@@ -32,6 +34,9 @@ MIN_WEIGHT = 1
 DEFAULT_WEIGHT = 100
 
 IO_COST_QOS = 'io.cost.qos'
+
+_MODULES = '/lib/modules'
+_BFQ_MODULE = '/bfq.ko'
 
 _BFQ_ON_FLASH = (
     'BFQ keeps a disk idle to wait for a server, which costs a solid state '
@@ -134,6 +139,21 @@ def scheduler_of(device: Device, sys: str = sysfs.SYS) -> str:
     listed = sysfs.read(path)
     # a single scheduler (none) is listed without brackets
     return listed.partition('[')[2].partition(']')[0] or listed
+
+
+def kernel_has_bfq(device: Device, sys: str = sysfs.SYS) -> bool:
+    """Return whether BFQ is there, or a module that the kernel would load.
+
+    :raises OSError: the device is gone.
+    """
+    if BFQ in block_queue.read(device.name, sys).schedulers:
+        return True
+    modules = f'{_MODULES}/{os.uname().release}/modules.dep'
+    try:
+        with open(modules, encoding='utf-8') as stream:
+            return any(_BFQ_MODULE in line for line in stream)
+    except OSError:
+        return False
 
 
 def _check_io_cost(

@@ -27,6 +27,7 @@ from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host.devices import Device
+from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.monitor import sampler
 from tests import configured
 from tests.fakes import disks as fake_disks
@@ -55,7 +56,7 @@ class CheckTest(base.BaseTestCase):
             (cgroups, 'hierarchy', lambda: cgroups.Hierarchy(self.root)),
             (io_model, 'load', lambda root, uuid: self.models.get(uuid)),
             (libvirt_servers, 'list_servers', self.list_servers),
-            (weights, '_MODULES', str(self.modules)),
+            (controllers, '_MODULES', str(self.modules)),
         ):
             self.useFixture(fixtures.MockPatchObject(target, name, value))
 

@@ -114,6 +114,8 @@ class WeightManagerTest(testtools.TestCase):
             controllers, 'configured_controller', lambda *_: self.configured
         )
         self.patch(controllers, 'scheduler_of', lambda device: self.scheduler)
+        self.patch(controllers, 'kernel_has_bfq', self.has_bfq)
+        self.kernel_has_bfq, self.asked = True, []
         self.patch(io_model, 'load', lambda root, uuid: self.models.get(uuid))
         self.active = {A.uuid: BFQ}
         self.configured = self.scheduler = controllers.BFQ
@@ -138,6 +140,10 @@ class WeightManagerTest(testtools.TestCase):
                 self.conf.clear_override, name, 'diskplacer_weights'
             )
         return manager.WeightManager(self.conf, cgroups.Hierarchy('/cgroup'))
+
+    def has_bfq(self, device):
+        self.asked.append(device.uuid)
+        return self.kernel_has_bfq
 
     def active_controller(self, device, hierarchy, choice):
         self.detections += 1
@@ -336,13 +342,28 @@ class WeightManagerTest(testtools.TestCase):
             1, self.log.output.count('bfq would be the I/O scheduler')
         )
 
-    def have_profile(self, *names, mode='on'):
+    def test_dry_run_with_a_kernel_without_bfq(self):
+        self.scheduler, self.active = 'kyber', {}
+        self.kernel_has_bfq = False
+        self.manager = self.start(mode='dry_run')
+        for _ in range(3):
+            decision = self.apply(intervals=5)
+            self.assertEqual(
+                ({}, {}), (decision.controllers, decision.weights)
+            )
+            self.assertEqual(
+                {A.uuid: 'sda has no controller'}, decision.refusals
+            )
+        self.assertNotIn('Dry run', self.log.output)
+        self.assertEqual([A.uuid], self.asked)
+
+    def have_profile(self, *names):
         """Have a profile without bfq, and servers with these on the disk."""
         own = definitions.Profile(
             'own', '', '', queue={'hdd': definitions.Queue(('mq-deadline',))}
         )
         self.patch(catalogue, 'load', lambda *_: catalogue.Catalogue([own]))
-        self.manager = self.start(mode=mode)
+        self.manager = self.start(mode='on')
         self.have_servers(*names)
 
     def have_servers(self, *names):
