@@ -260,6 +260,19 @@ class Source:
             raise _in_use(
                 volume, recorded, 'it does not answer, and has the server'
             )
+        with locks.hold(f'export-{volume.id}'):
+            if store.read(volume.id) not in (None, recorded):
+                # another process has ended the move meanwhile
+                raise _in_use(volume, recorded, 'it is attached there again')
+            self._unexport(volume)
+        if is_undone and store.read(volume.id) == recorded:
+            store.forget(volume.id, recorded)
+
+    def _unexport(self, volume: Volume) -> None:
+        """Remove an export, and the device for it; its lock is held.
+
+        :raises DiskPlacerError: the export cannot be removed.
+        """
         volume.refresh()
         context = cinder_context.get_admin_context()
         self.exporter.remove(context, volume, self._path(volume))
@@ -267,8 +280,6 @@ class Source:
             with contextlib.suppress(exception.DiskError):
                 # of a file, which nobody uses here
                 self.operations.of(volume).deactivate()
-        if is_undone and store.read(volume.id) == recorded:
-            store.forget(volume.id, recorded)
 
     def _is_there(self, volume: Volume, recorded: Record) -> bool:
         """Return whether the server runs, or may run, at the destination.
@@ -418,15 +429,20 @@ class Source:
 
         A user may attach the volume while Nova does: what one of them has not
         completed yet is no rest of a killed run for the other.
+
+        :raises BindingError: the move was aborted meanwhile.
         """
         self._backend.check_location(
             naming.location(volume), naming.volume(volume)
         )
         vdisk = self.operations.of(volume)
-        if self._backend.makes_devices:
-            vdisk.stable_path(volume, to_device=True)
-        vdisk.activate(volume)
         with locks.hold(f'export-{volume.id}'):
+            recorded = store.read(volume.id)
+            if recorded is None or recorded.phase == record.ABORTING:
+                raise checks.refused(volume, 'its move was aborted')
+            if self._backend.makes_devices:
+                vdisk.stable_path(volume, to_device=True)
+            vdisk.activate(volume)
             volume.refresh()
             update: ModelUpdate = self.exporter.create_for_move(
                 context, volume, self._path(volume)

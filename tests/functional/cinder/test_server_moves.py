@@ -500,6 +500,51 @@ class OrderTestCase(moves_base.MoveTestCase):
         self.assertAttachedThere()
         self.assertEqual(b'one', self.content(self.link_there))
 
+    def test_undone_by_two_at_once(self):
+        """The slower one leaves the export of the next attachment."""
+        second = self.begin_live()
+        source = self.driver(0)._connections.moves.source
+        is_there = source._is_there
+
+        def slow(volume, recorded):
+            found = is_there(volume, recorded)
+            # Nova detaches and attaches it meanwhile
+            self.set_state(1, 'up')
+            self.delete_attachment(second)
+            self.assertIsNone(self.phase)
+            self.attach_too('host2')
+            return found
+
+        self.set_state(1, 'down')
+        with mock.patch.object(source, '_is_there', slow):
+            stays = self.driver(0).terminate_connection(
+                self.row, self.connector('host2')
+            )
+        self.assertTrue(stays)
+        self.assertEqual(record.ATTACHED, self.phase)
+        self.assertAttachedThere()
+        iqn = remote.target_of(self.row).iqn
+        self.assertEqual([iqn], list(self.network.targets))
+
+    def test_undone_before_it_is_exported(self):
+        """A detachment of that host comes while it is attached."""
+        source = self.driver(0)._connections.moves.source
+        export = source._export
+
+        def late(context, volume):
+            self.driver(0).terminate_connection(
+                self.row, self.connector('host2')
+            )
+            self.assertIsNone(self.phase)
+            return export(context, volume)
+
+        with mock.patch.object(source, '_export', late):
+            self.assertRaises(client.OpenStackApiException, self.begin_live)
+        (second,) = set(self.attachments()) - {self.first}
+        self.delete_attachment(second)
+        self.claim_back()
+        self.assertAtRest()
+
     def test_two_change_a_record(self):
         self.migrate()
         found = store.read(self.volume_['id'])

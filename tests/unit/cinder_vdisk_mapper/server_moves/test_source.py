@@ -11,6 +11,7 @@
 #    under the License.
 
 import contextlib
+import dataclasses
 from unittest import mock
 
 import fixtures
@@ -81,6 +82,7 @@ class FilesTestCase(testtools.TestCase):
         ]
 
     def test_its_device_is_exported(self):
+        self.found = dataclasses.replace(self.found, phase=record.ATTACHING)
         update = self.source._export(None, self.volume)
         self.assertEqual({'provider_id': 'there'}, update)
         self.assertEqual('there', self.volume.provider_id)
@@ -104,6 +106,7 @@ class FilesTestCase(testtools.TestCase):
         self.assertEqual(sorted(order), order)
 
     def test_logical_volumes_keep_their_link(self):
+        self.found = dataclasses.replace(self.found, phase=record.LEFT)
         self.backend.makes_devices = False
         self.source._export(None, self.volume)
         self.vdisk.stable_path.assert_not_called()
