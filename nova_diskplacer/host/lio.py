@@ -26,7 +26,13 @@ from nova_diskplacer.host import files
 #: where the kernel has its iSCSI targets
 TARGETS = '/sys/kernel/config/target/iscsi'
 
-_NAME = re.compile(r'(iqn|eui|naa)\.[0-9A-Za-z.:_-]{1,219}')
+# What rtslib takes for a name: it can neither list nor remove a target with
+# an initiator of another one, such as iqn.2016-04.example or with a capital.
+_NAME = re.compile(
+    r'(?=.{1,223}$)iqn\.[0-9]{4}-[01][0-9]\.[0-9a-z:-]*\.[0-9a-z.:-]*'
+    r'|naa\.[125c-f][0-9a-f]{15}'
+    r'|eui\.[0-9a-f]{16}'
+)
 _LUN = 'lun_0'
 
 
@@ -38,7 +44,11 @@ def admit(iqn: str, initiator: str, user: str, secret: str) -> None:
     """
     for name in (iqn, initiator):
         if not _NAME.fullmatch(name):
-            raise exception.DiskError(f'{name!r} is no iSCSI name')
+            raise exception.DiskError(
+                f'{name!r} is no iSCSI name that rtslib takes: '
+                'iqn.YEAR-MONTH.DOMAIN with a dot in the domain, naa. or '
+                'eui., in lower case and without _'
+            )
     group = os.path.join(TARGETS, iqn, 'tpgt_1')
     acls = os.path.join(group, 'acls')
     acl = os.path.join(acls, initiator)

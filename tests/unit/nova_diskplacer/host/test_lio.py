@@ -82,12 +82,27 @@ class AdmitTestCase(testtools.TestCase):
             )
         self.assertFalse(os.path.exists(f'{self.group}/acls/{ONE}/lun_0'))
 
+    def test_names_that_rtslib_takes(self):
+        for name in (
+            'iqn.1991-05.com.microsoft:host-1.example.org',
+            'iqn.2016-04.com.open-iscsi:a5de1e5d9c7f',
+            'naa.5001405abcdef012',
+            'eui.0123456789abcdef',
+        ):
+            lio.admit(IQN, name, 'user', 'secret')
+            self.assertEqual([name], os.listdir(f'{self.group}/acls'))
+
     def test_names(self):
         for iqn, initiator in (
             (f'../{IQN}', ONE),
             (IQN, f'{ONE}/../{TWO}'),
             (IQN, ''),
             (IQN, f'{ONE}\n'),
+            # rtslib would remove the target of none of these
+            (IQN, 'iqn.2016-04.test:one'),
+            (IQN, 'iqn.1993-08.org.debian:01:One'),
+            (IQN, 'iqn.1993-08.org.debian:host_1'),
+            (IQN, 'naa.6001405'),
             ('', ONE),
             (f'{IQN}2', ONE),
         ):
