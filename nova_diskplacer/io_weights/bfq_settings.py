@@ -138,6 +138,8 @@ class BFQSettings:
         self._kept_s: dict[str, float] = {}
         # by the UUID of a disk, and whether several servers are lowered
         self._trials: dict[tuple[str, bool], turns.Trial] = {}
+        # disks with saved settings that have BFQ's own
+        self._own: set[str] = set()
         self._log = log_once.ChangeLogger(LOG)
 
     def apply(
@@ -236,19 +238,24 @@ class BFQSettings:
     ) -> None:
         seconds = turn_s(device, trial)
         if seconds is not None:
+            self._own.discard(device.uuid)
             self._set(device, settings(device, seconds))
-        elif is_saved:
+        elif is_saved and device.uuid not in self._own:
             self._unset(device)
+            self._own.add(device.uuid)
 
     def _set(
         self, device: Device, target: collections.abc.Mapping[str, str]
     ) -> None:
-        now, sequence = self._read(device)
+        now = self._read(device, _NAMES)
+        sequence = block_queue.diskseq(device.name, self._sys)
         saved = self._saved.get_originals(device.uuid, device.name, sequence)
-        originals = now | (saved or {})
+        originals = saved or {}
         # a scheduler that was chosen anew has its own settings again
         if now[_STRICT] != target[_STRICT]:
-            originals = now
+            originals = {}
+        if originals.keys() != {*_SAVED}:
+            originals = self._read(device, _SAVED) | originals
         if originals != saved:
             self._saved.save(
                 device.uuid,
@@ -263,7 +270,8 @@ class BFQSettings:
 
     def _unset(self, device: Device) -> None:
         """Have BFQ's own settings, and keep them saved for the next turns."""
-        now, sequence = self._read(device)
+        now = self._read(device, _SAVED)
+        sequence = block_queue.diskseq(device.name, self._sys)
         originals = self._saved.get_originals(
             device.uuid, device.name, sequence
         )
@@ -275,11 +283,11 @@ class BFQSettings:
                     device.name, name, originals[name], self._sys
                 )
 
-    def _read(self, device: Device) -> tuple[dict[str, str], str]:
-        """Return the settings of a disk, and its sequence number."""
+    def _read(
+        self, device: Device, names: collections.abc.Iterable[str]
+    ) -> dict[str, str]:
         queue = f'{sysfs.device_path(device.name, self._sys)}/queue'
-        now = {name: sysfs.read(f'{queue}/{name}') for name in _SAVED}
-        return now, block_queue.diskseq(device.name, self._sys)
+        return {name: sysfs.read(f'{queue}/{name}') for name in names}
 
     def _write_back(self, saved: saved_settings.DeviceSettings) -> bool:
         # without BFQ the settings are gone

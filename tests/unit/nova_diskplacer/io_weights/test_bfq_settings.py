@@ -21,6 +21,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host import state_file
+from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import bfq_settings
 from tests import configured
@@ -230,6 +231,19 @@ class BFQSettingsTest(testtools.TestCase):
         for _ in range(11):
             self.apply()
         self.assertEqual([], self.saved())
+
+    def test_own_settings_that_are_back_are_not_read_again(self):
+        for _ in range(20):
+            self.apply(A)
+        self.assertEqual(ORIGINAL, self.get(A))
+        with fixtures.MockPatchObject(
+            sysfs, 'read', side_effect=AssertionError
+        ):
+            self.apply(A)
+        # the next turns read them
+        for _ in range(4):
+            self.apply(A)
+        self.assertEqual(CONTENDED | {'max_budget': '625'}, self.get(A))
 
     def test_bfqs_own_settings_need_no_file(self):
         writes = self.count_files()
