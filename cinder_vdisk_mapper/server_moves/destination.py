@@ -285,7 +285,7 @@ class Destination:
         :raises InUse: a process has the vdisk or its target open for longer.
         """
         deadline = time.monotonic() + _PATIENCE
-        while opened := self._open_places(name):
+        while opened := self.open_places(name):
             if time.monotonic() > deadline:
                 raise remote.InUse(
                     f'{name} is not removed: a process has '
@@ -293,7 +293,7 @@ class Destination:
                 )
             time.sleep(_INTERVAL)
 
-    def _open_places(self, name: str) -> list[str]:
+    def open_places(self, name: str) -> list[str]:
         """Return which of remote vdisk and targets a process has open."""
         backend = self.backend
         places = [

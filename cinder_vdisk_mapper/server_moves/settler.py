@@ -213,13 +213,13 @@ class Settler:
             try:
                 move = store.read(volume_id)
                 volume = store.fresh(volume_id)
-                if move and store.holder(volume) != move.to:
-                    self._stale.look(pool, volume, move)
+                destination = self._destinations.get(move.to) if move else None
+                if move is None or destination is None:
+                    continue
+                if store.holder(volume) != move.to:
+                    self._stale.look(pool, destination, volume, move)
             except exception.DiskPlacerError as error:
                 self._log.log(volume_id, 'Volume %s: %s', volume_id, error)
-                continue
-            destination = self._destinations.get(move.to) if move else None
-            if move is None or destination is None:
                 continue
             if store.holder(volume) != move.to and move.phase not in (
                 record.ATTACHED,

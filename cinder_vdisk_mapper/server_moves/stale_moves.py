@@ -22,11 +22,18 @@ import concurrent.futures
 import dataclasses
 import time
 
+from oslo_log import log as logging
+
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import store
+from cinder_vdisk_mapper.server_moves.destination import Destination
 from cinder_vdisk_mapper.server_moves.record import Record
+from cinder_vdisk_mapper.vdisks import naming
+from nova_diskplacer import exception
+
+LOG = logging.getLogger(__name__)
 
 # Seconds for which a move is not used before it is undone: Cinder saves an
 # attachment only when it is complete. Each further attempt comes after twice
@@ -40,7 +47,7 @@ class _Stale:
     recorded: Record
     pause: float
     due: float
-    running: concurrent.futures.Future[bool] | None = None
+    running: concurrent.futures.Future[None] | None = None
 
 
 class StaleMoves:
@@ -52,6 +59,7 @@ class StaleMoves:
     def look(
         self,
         pool: concurrent.futures.Executor,
+        destination: Destination,
         volume: Volume,
         recorded: Record,
     ) -> None:
@@ -75,11 +83,26 @@ class StaleMoves:
             return
         known.pause = min(2 * known.pause, _LONGEST_PAUSE)
         known.due = now + known.pause
-        known.running = pool.submit(
-            other_host.go_on, volume, recorded.source, recorded.source_host
-        )
+        known.running = pool.submit(_undo, destination, volume, recorded)
 
     def keep(self, volumes: collections.abc.Container[str]) -> None:
         """Forget all moves but those of some volumes, by their IDs."""
         for volume_id in [one for one in self._stale if one not in volumes]:
             del self._stale[volume_id]
+
+
+def _undo(destination: Destination, volume: Volume, recorded: Record) -> None:
+    """Ask the source to undo a move, unless a process here has it open.
+
+    The source would remove the export if cinder-volume does not answer here.
+    """
+    try:
+        if not destination.open_places(naming.volume(volume)):
+            other_host.go_on(volume, recorded.source, recorded.source_host)
+        elif recorded.phase == record.ABORTING:
+            # records that the server is here in truth
+            destination.go_on(volume, recorded)
+    except exception.DiskPlacerError as error:
+        LOG.warning(
+            'The move of volume %s is not undone now: %s', volume.id, error
+        )

@@ -29,6 +29,7 @@ from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote
+from cinder_vdisk_mapper.server_moves import stale_moves
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 from nova_diskplacer.disks import move_records
@@ -481,6 +482,41 @@ class OrderTestCase(moves_base.MoveTestCase):
         self.driver(0).create_export(
             self.context, self.row, self.connector('host1')
         )
+        self.assertAtRest()
+
+    def test_a_qemu_that_runs_on_when_nobody_can_ask_it(self):
+        """diskplacer-settle runs there, and cinder-volume does not."""
+        second = self.begin_live()
+        opened = os.path.realpath(self.link_there)
+        self.network.open.add(opened)
+        self.delete_attachment(second)
+        self.assertEqual(record.ATTACHED, self.phase)
+        pool = mock.Mock(submit=lambda method, *args: method(*args))
+
+        def look():
+            stale = stale_moves.StaleMoves()
+            with mock.patch.object(stale_moves, 'time') as time:
+                for now in (0.0, 1e6):
+                    time.monotonic.return_value = now
+                    stale.look(
+                        pool,
+                        self.destination_there,
+                        self.row,
+                        store.read(self.volume_['id']),
+                    )
+
+        self.set_state(1, 'down')
+        for phase in (record.ATTACHED, record.ABORTING):
+            found = store.read(self.volume_['id'])
+            store.advance(self.volume_['id'], found, phase)
+            look()
+            self.assertEqual(record.ATTACHED, self.phase)
+            self.assertAttachedThere()
+            self.assertEqual(1, len(self.network.targets))
+        self.set_state(1, 'up')
+        self.network.open.clear()
+        self.claim_back()
+        look()
         self.assertAtRest()
 
     def test_asked_late_to_undo(self):

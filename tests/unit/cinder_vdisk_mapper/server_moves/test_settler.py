@@ -96,6 +96,7 @@ class SettlerTestCase(testtools.TestCase):
     def make(self, limits):
         destination = mock.Mock()
         destination.backend = self.backend
+        destination.open_places.return_value = []
         return settler.Settler(
             {HERE: destination}, 'uri', limits, threading.Event()
         )

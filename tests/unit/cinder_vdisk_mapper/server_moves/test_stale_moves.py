@@ -22,8 +22,9 @@ from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import stale_moves
 from cinder_vdisk_mapper.server_moves import store
+from nova_diskplacer import exception
 
-VOLUME = types.SimpleNamespace(id='volume')
+VOLUME = types.SimpleNamespace(id='volume', name_id='name')
 KEPT = record.Record('there@vdisk', 'here@vdisk', 'server', record.ATTACHED)
 
 
@@ -36,6 +37,7 @@ class StaleMovesTestCase(testtools.TestCase):
         self.answer = concurrent.futures.Future()
         for target, name, value in (
             (store, 'connectors', lambda _: self.attached),
+            (other_host, 'go_on', self.go_on),
             (
                 stale_moves,
                 'time',
@@ -44,12 +46,16 @@ class StaleMovesTestCase(testtools.TestCase):
         ):
             self.useFixture(fixtures.MockPatchObject(target, name, value))
         self.pool = mock.Mock(submit=self.submit)
+        self.destination = mock.Mock()
+        self.destination.open_places.return_value = []
         self.moves = stale_moves.StaleMoves()
 
-    def submit(self, function, *arguments):
-        self.assertIs(other_host.go_on, function)
+    def go_on(self, *arguments):
         self.assertEqual((VOLUME, 'there@vdisk', 'there'), arguments)
         self.asked.append(self.now)
+
+    def submit(self, function, *arguments):
+        function(*arguments)
         return self.answer
 
     def look(self, seconds, recorded=KEPT, volume=VOLUME):
@@ -57,7 +63,7 @@ class StaleMovesTestCase(testtools.TestCase):
         self.asked.clear()
         end = self.now + seconds
         while self.now < end:
-            self.moves.look(self.pool, volume, recorded)
+            self.moves.look(self.pool, self.destination, volume, recorded)
             self.now += 3.0
         return list(self.asked)
 
@@ -81,6 +87,22 @@ class StaleMovesTestCase(testtools.TestCase):
         self.assertEqual([], self.look(4000))
         del self.attached['here']
         self.assertEqual([], self.look(200))
+
+    def test_a_process_has_it_open(self):
+        self.destination.open_places.return_value = ['/dev/session']
+        self.answer.set_result(None)
+        self.assertEqual([], self.look(4000))
+        self.destination.open_places.assert_called_with('volume-name')
+        self.destination.go_on.assert_not_called()
+        aborting = dataclasses.replace(KEPT, phase=record.ABORTING)
+        self.moves = stale_moves.StaleMoves()
+        self.assertEqual([], self.look(400, aborting))
+        self.destination.go_on.assert_called_once_with(VOLUME, aborting)
+        self.destination.open_places.return_value = []
+        self.assertEqual(1, len(self.look(1000)))
+        error = exception.DiskError('no processes can be seen')
+        self.destination.open_places.side_effect = error
+        self.assertEqual([], self.look(4000))
 
     def test_another_move(self):
         self.assertEqual([], self.look(200))
