@@ -12,6 +12,8 @@
 
 """Has the source release the vdisk of a volume that has moved."""
 
+import contextlib
+
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper.attach import export
@@ -44,5 +46,6 @@ def finish(volume_id: str) -> bool:
         )
         export.Exporter.forget(volume)
     if not naming.is_exported(volume) and store.read(volume_id) == recorded:
-        store.forget(volume_id, recorded)
+        with contextlib.suppress(store.Changed):
+            store.forget(volume_id, recorded)
     return store.read(volume_id) is None
