@@ -210,14 +210,19 @@ class QueueTuner:
         ):
             if name in self._tried_modules:
                 continue
-            self._tried_modules.add(name)
             try:
                 block_queue.write(queue.device, block_queue.SCHEDULER, name)
-                break
             except OSError as error:
+                if error.errno != errno.EINVAL:
+                    # it tells nothing about the kernel
+                    raise
                 LOG.info(
                     'The kernel has no I/O scheduler %s (%s).', name, error
                 )
+                self._tried_modules.add(name)
+            else:
+                self._tried_modules.add(name)
+                break
         return block_queue.read(queue.device)
 
     def _change(

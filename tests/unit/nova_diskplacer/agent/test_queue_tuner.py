@@ -482,6 +482,24 @@ class TunerTest(base.BaseTestCase):
         self.apply()
         self.assertEqual({}, self.changed())
 
+    def test_a_disk_that_fails_tells_nothing_of_a_module(self):
+        """It was unplugged when it was to load the module for all."""
+        self.kernel.schedulers.remove('bfq')
+        self.kernel.modules.append('bfq')
+        fail = fixtures.MonkeyPatch(
+            'nova_diskplacer.host.block_queue.write', self.fail_to_write
+        )
+        with fail:
+            for _ in range(3):
+                self.apply('deep')
+        self.assertNotIn('has no I/O scheduler', self.log.output)
+        self.assertEqual(1, self.log.output.count('is not changed: '))
+        self.apply('deep')
+        self.assertEqual('bfq', self.changed()['scheduler'])
+
+    def fail_to_write(self, device, setting, value):
+        raise OSError(errno.ENODEV, 'No such device')
+
     def test_a_scheduler_that_there_is_not(self):
         self.kernel.schedulers.remove('bfq')
         for _ in range(3):
