@@ -21,9 +21,11 @@ import contextlib
 import dataclasses
 import types
 
+from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import store
+from cinder_vdisk_mapper.vdisks import locks
 from nova_diskplacer import exception
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks import remote as remote_vdisks
@@ -44,8 +46,24 @@ class World(worlds.World):
     ``record`` is that of its move, ``saved`` tells which host has the volume:
     that of ``A`` or that of ``B``. While ``blocked``, the other host is away,
     and requests for its vdisk wait. ``session`` is the login there. ``task``
-    is what Nova does with the server.
+    is what Nova does with the server. Another request has the volume when it
+    is ``busy``, once. ``whole`` is what the service keeps between attempts.
     """
+
+    whole = ''
+    busy = False
+    changes = 0
+    _record = None
+
+    @property
+    def record(self):
+        return self._record
+
+    @record.setter
+    def record(self, after):
+        before, self._record = self._record, after
+        if before is None or after is None or before.phase != after.phase:
+            self.changes += 1
 
     def __init__(self, runs=True):
         self.blocked = False
@@ -124,9 +142,15 @@ class World(worlds.World):
     # what the steps use
 
     def settle(self):
-        settle_move.settle(self.move())
+        whole, self.whole = self.whole, ''
+        move = self.move(whole=whole)
+        try:
+            settle_move.settle(move)
+        except at_rest.Waits:
+            self.whole = move.whole
+            raise
 
-    def move(self, source=A):
+    def move(self, source=A, whole=''):
         return settle_move.SettleMove(
             self,
             types.SimpleNamespace(
@@ -138,10 +162,18 @@ class World(worlds.World):
             B,
             lambda done, total: self.step(),
             lambda: self.stopping,
+            whole,
         )
+
+    def ask(self):
+        """Have another request take the volume for longer than it waits."""
+        self.busy = True
 
     @contextlib.contextmanager
     def hold(self, name):
+        if self.busy:
+            self.busy = False
+            raise locks.Held(name)
         # both locks are one
         if name.startswith('move-'):
             with self.locked():
@@ -260,6 +292,10 @@ class World(worlds.World):
     def read_record(self, volume_id):
         self.database()
         return self.record
+
+    def changed(self, volume_id):
+        self.database()
+        return str(self.changes)
 
     def advance(self, volume_id, before, phase, copied=None):
         self.database()

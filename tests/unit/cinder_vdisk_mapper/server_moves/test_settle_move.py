@@ -12,6 +12,7 @@
 
 
 import contextlib
+import dataclasses
 import itertools
 import types
 import unittest
@@ -58,6 +59,7 @@ EVENTS = (
     'start_driver',
     'extend',
     'go_home',
+    'ask',
 )
 
 
@@ -74,6 +76,7 @@ class SettlingTestCase(unittest.TestCase):
             (locks, 'hold_within', lambda name, _: world.hold(name)),
             (store, 'read', world.read_record),
             (store, 'advance', world.advance),
+            (store, 'changed', world.changed),
             (store, 'copied', lambda _: world.copied),
             (store, 'fresh', world.fresh),
             (
@@ -232,6 +235,44 @@ class WalkTestCase(SettlingTestCase):
             # nothing is copied again
             self.assertTrue(world.copying)
             self.finish(world)
+
+    def test_another_request_has_the_volume_when_it_is_copied(self):
+        """The copy of a server that is off counts, if nobody writes."""
+
+        def write(world):
+            world.boot()
+            world.write()
+            world.stop()
+
+        def write_at_home(world):
+            world.go_home()
+            world.written += 1
+            # no write of this host's session
+            world.data[A] = world.written
+            world.record = dataclasses.replace(world.record, phase=record.LEFT)
+
+        copy = settle_world.World.copy_remote
+        for happens, copies in (
+            (lambda world: None, 1),
+            (write, 2),
+            (write_at_home, 2),
+        ):
+            world, starts = self.make_world(False), []
+
+            def copy_and_ask(world, disk, name, start, starts=starts):
+                starts.append(start)
+                after = copy(world, disk, name, start)
+                if after is None and len(starts) == 2:
+                    world.ask()
+                return after
+
+            with mock.patch.object(
+                settle_world.World, 'copy_remote', copy_and_ask
+            ):
+                self.assertRaises(at_rest.Waits, world.command, 'settle')
+                happens(world)
+                self.finish(world)
+            self.assertEqual([0, 1] * copies, starts)
 
     def test_the_other_host_is_away(self):
         """The server waits, nothing is decided, and all goes on after it."""
