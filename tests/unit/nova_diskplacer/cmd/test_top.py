@@ -63,7 +63,7 @@ class TopTest(base.BaseTestCase):
             example.status_provider()(),
             status.from_json(self.stdout.getvalue()),
         )
-        self.assertEqual(6, json.loads(self.stdout.getvalue())['version'])
+        self.assertEqual(7, json.loads(self.stdout.getvalue())['version'])
 
     def test_no_agent(self):
         error = self.assertRaises(exception.AgentError, self.top)

@@ -20,7 +20,6 @@ from nova_diskplacer import exception
 from nova_diskplacer.elastic.processes import step_socket
 from nova_diskplacer.host import agent_socket
 from nova_diskplacer.monitor import elastic_status
-from nova_diskplacer.monitor import status
 from nova_diskplacer.monitor import status_socket
 from tests.unit.nova_diskplacer.monitor import example
 
@@ -94,18 +93,3 @@ class StepSocketTest(base.BaseTestCase):
         """An older one offers its step in the status alone."""
         self.close(status_socket.serve(self.dir, example.status_provider()))
         self.assertIn('upgrade it if it is older', self.refusal())
-
-
-class OlderExecutorTest(base.BaseTestCase):
-    def test_it_finds_the_step_in_the_status(self):
-        """It parses these fields of a status of this version, and no others.
-
-        A status of another version makes it move nothing.
-        """
-        text = status.to_json(example.status_provider()())
-        fields = json.loads(text)
-        self.assertEqual(6, fields['version'])
-        self.assertEqual(
-            {'vdisk', 'old', 'location', 'size_bytes', 'asked'},
-            set(fields['elastic']['step']),
-        )
