@@ -25,9 +25,6 @@ import pathlib
 import re
 import typing
 
-import pymysql
-import pymysql.cursors
-
 from tools.minicloud import disks
 from tools.minicloud import process
 from tools.minicloud.cloud import Cloud
@@ -55,6 +52,10 @@ def query(state: State, database: str, sql: str) -> list[Row]:
 
     :raises pymysql.MySQLError: the database does not answer.
     """
+    # only the environment of a cloud has it, unit tests import this module
+    import pymysql
+    import pymysql.cursors
+
     connection = pymysql.connect(
         host='127.0.0.1',
         port=state.ports['mariadb'],

@@ -9,3 +9,9 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
+import pathlib
+import sys
+
+# some tools import what benchmarks import of each other, by name alone
+sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / 'benchmarks'))
