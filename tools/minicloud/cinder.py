@@ -44,7 +44,7 @@ def config(state: State) -> ini.Config:
             'default_volume_type': 'vdisk',
             'scheduler_default_filters': ','.join(CINDER_FILTERS),
             'report_interval': 5,
-            'service_down_time': ini.DOWN,
+            'service_down_time': state.volumes_down,
             'rpc_response_timeout': ini.ANSWER,
             'backend_stats_polling_interval': 5,
             # ten servers of four vdisks, and as many again

@@ -167,7 +167,7 @@ def _nova_common(state: State) -> ini.Config:
             'block_device_allocate_retries': 300,
             'block_device_allocate_retries_interval': 1,
             'report_interval': 5,
-            'service_down_time': ini.DOWN,
+            'service_down_time': state.down,
             'rpc_response_timeout': ini.ANSWER,
             'allow_resize_to_same_host': 'true',
             'reserved_host_memory_mb': 0,
@@ -210,7 +210,7 @@ def _nova_common(state: State) -> ini.Config:
         },
         # agents may be slow to report, too
         'diskplacer_scheduler': {
-            'report_timeout': ini.DOWN,
+            'report_timeout': state.down,
             'warmup_timeout': 60,
             'moves': str(any(host.moves for host in state.hosts)),
         },
@@ -232,8 +232,12 @@ def _nova_host(state: State, host: Host) -> ini.Config:
     }
     config['oslo_concurrency'] = {'lock_path': f'{directory}/locks'}
     if host.guests == 'libvirt':
-        config['DEFAULT']['compute_driver'] = 'libvirt.LibvirtDriver'
-        config['DEFAULT']['instances_path'] = str(hypervisor.instances(state))
+        config['DEFAULT'] |= {
+            'compute_driver': 'libvirt.LibvirtDriver',
+            'instances_path': str(hypervisor.instances(state)),
+            # one for all would say that they share instances_path
+            'my_ip': hypervisor.address(state, host.name),
+        }
         config['libvirt'] = {
             'virt_type': 'qemu',
             'cpu_mode': 'none',

@@ -18,6 +18,8 @@ In the mount and UTS namespaces of a host, libvirt's directories (/run, /etc,
 libvirtd of the machine, of another host or of another cloud is not disturbed.
 The directory of Nova's instances has one path on all hosts, as live migration
 needs it. Mounts made later below the cloud's hosts/ directory are seen there.
+A host has an address of its own, at which ``remote/ssh`` and ``remote/scp``,
+which nova-compute runs in place of SSH, find its namespaces.
 """
 
 import contextlib
@@ -55,6 +57,14 @@ def hosts(state: State) -> list[str]:
     return [host.name for host in state.hosts if host.guests == 'libvirt']
 
 
+def address(state: State, host: str) -> str:
+    """Return the address of a host with real guests.
+
+    Guests do not migrate to 127.0.0.1.
+    """
+    return f'127.0.0.{hosts(state).index(host) + 2}'
+
+
 def instances(state: State) -> pathlib.Path:
     """Return the directory of Nova's instances, as each host sees it."""
     return state.path / 'instances'
@@ -68,7 +78,7 @@ def initiator(host: str) -> str:
 def namespaces(state: State, host: str) -> Process:
     """Return the process that keeps the namespaces of a host."""
     directory = _directory(state, host)
-    mounts = {_own_instances(state, host): instances(state)}
+    mounts = {state.host_dir(host) / 'nova' / 'instances': instances(state)}
     for name, path in DIRECTORIES.items():
         mounts[directory / name] = pathlib.Path(path)
         (directory / name).mkdir(parents=True, exist_ok=True)
@@ -81,7 +91,8 @@ def namespaces(state: State, host: str) -> Process:
         source.mkdir(parents=True, exist_ok=True)
         target.mkdir(parents=True, exist_ok=True)
         commands.append(f'mount --bind "{source}" "{target}"')
-    record = directory / 'namespaces'
+    record = _record(state, host)
+    record.parent.mkdir(exist_ok=True)
     commands += [f'echo $$ > "{record}"', 'exec sleep infinity']
     return Process(
         f'namespaces@{host}',
@@ -102,9 +113,18 @@ def within(state: State, host: str, argv: list[str]) -> list[str]:
         'sh',
         '-c',
         enter,
-        str(_directory(state, host) / 'namespaces'),
+        str(_record(state, host)),
         *argv,
     ]
+
+
+def remote(state: State) -> dict[str, str]:
+    """Return the variables of a program that copies to other hosts."""
+    tools = pathlib.Path(__file__).with_name('remote')
+    return {
+        'PATH': f'{tools}:{process.environment()["PATH"]}',
+        'MINICLOUD_NAMESPACES': str(_records(state)),
+    }
 
 
 def libvirtd(state: State, host: str) -> Process:
@@ -112,12 +132,9 @@ def libvirtd(state: State, host: str) -> Process:
     directory = _directory(state, host)
     etc = directory / 'etc'
     etc.mkdir(parents=True, exist_ok=True)
-    # guests do not migrate to 127.0.0.1
-    address = f'127.0.0.{hosts(state).index(host) + 2}'
+    own = address(state, host)
     (etc / 'qemu.conf').write_text(
-        f'{QEMU_CONF}'
-        f'migration_address = "{address}"\n'
-        f'migration_host = "{address}"\n'
+        f'{QEMU_CONF}migration_address = "{own}"\nmigration_host = "{own}"\n'
     )
     (etc / 'libvirtd.conf').write_text(
         'auth_unix_rw = "none"\n'
@@ -168,9 +185,9 @@ def hostname(state: State, host: str) -> str:
     return virsh(state, host, 'hostname').strip()
 
 
-def end_guests(state: State) -> None:
-    """Kill the QEMU processes of the cloud's libvirtd."""
-    for path in (state.path / 'libvirt').glob('*/run/qemu/*.pid'):
+def end_guests(state: State, host: str = '*') -> None:
+    """Kill the QEMU processes of the libvirtd of a host, or of all."""
+    for path in (state.path / 'libvirt').glob(f'{host}/run/qemu/*.pid'):
         pid = int(path.read_text())
         try:
             command = pathlib.Path(f'/proc/{pid}/cmdline').read_bytes()
@@ -195,14 +212,13 @@ def remove_cgroups(state: State) -> None:
                     os.rmdir(path)
 
 
-def _own_instances(state: State, host: str) -> pathlib.Path:
-    """Return the directory of Nova's instances that only a host sees there.
+def _records(state: State) -> pathlib.Path:
+    return state.path / 'namespaces'
 
-    It is that of all hosts that share one.
-    """
-    if any(one.shared_instances for one in state.hosts if one.name == host):
-        return state.path / 'shared-instances'
-    return state.host_dir(host) / 'nova' / 'instances'
+
+def _record(state: State, host: str) -> pathlib.Path:
+    """Return the file with the process that keeps a host's namespaces."""
+    return _records(state) / address(state, host)
 
 
 def _uri(state: State, host: str) -> str:

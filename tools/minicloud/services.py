@@ -204,6 +204,7 @@ def host_services(state: State, host: Host) -> dict[str, Process]:
     if host.guests == 'libvirt':
         compute = found[f'nova-compute@{host.name}']
         compute.argv = hypervisor.within(state, host.name, compute.argv)
+        compute.env |= hypervisor.remote(state)
     return found
 
 

@@ -49,8 +49,6 @@ class Host:
     GiB, ``mbps`` what each can do in MB/s and ``iops`` in requests per second
     (0: whatever the machine below does). It runs cinder-backup if it is to
     take ``backups``. Servers can move to it and from it if it has ``moves``.
-    With ``shared_instances`` it has Nova's files of servers, and so the root
-    disks of real guests, in a directory that all such hosts share.
     """
 
     name: str
@@ -62,7 +60,6 @@ class Host:
     media: tuple[str, ...] = ('any',)
     backups: bool = False
     moves: bool = False
-    shared_instances: bool = False
 
     @property
     def backends(self) -> dict[str, str]:
@@ -81,13 +78,19 @@ HOSTS = (
 
 @dataclasses.dataclass
 class State:
-    """Paths, ports and secrets of the cloud in directory ``path``."""
+    """Paths, ports and secrets of the cloud in directory ``path``.
+
+    After ``down`` seconds without a report a service is held to be down: the
+    machine may be slow. ``volumes_down`` is that of cinder-volume.
+    """
 
     path: pathlib.Path
     hosts: tuple[Host, ...] = HOSTS
     ports: dict[str, int] = dataclasses.field(default_factory=dict)
     secret: str = ''
     token: str = ''
+    down: int = 180
+    volumes_down: int = 180
 
     @property
     def conf(self) -> pathlib.Path:

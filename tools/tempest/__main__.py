@@ -57,10 +57,6 @@ MOVING_HOSTS = tuple(
     Host(name, 'libvirt', disks=6, media=('ssd',), moves=True)
     for name in ('compute1', 'compute2')
 )
-# Nova copies the root disk of a server that moves cold by SSH, or not at all.
-SHARING_HOSTS = tuple(
-    dataclasses.replace(host, shared_instances=True) for host in MOVING_HOSTS
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +106,7 @@ SUITES = {
         vdisks=(1, 2),
     ),
     'cold': Suite(
-        SHARING_HOSTS,
+        MOVING_HOSTS,
         (
             r'^tempest\.api\.compute\.admin\.test_migrations',
             r'^tempest\.api\.compute\.servers\.test_server_actions\..*'
