@@ -13,61 +13,23 @@
 
 """Servers that move between hosts, with the data of their vdisks.
 
-Two hosts have real guests, and a guest writes to its vdisk and verifies it all
-the time. Two have fake guests, for cold migration: Nova copies the root disk
-of a real one by SSH. In place of iSCSI there is ``tools.minicloud.iscsi``.
-Programs are killed while servers move by ``tools/storm.sh --moves``.
+Each of two hosts has real guests, which write to their vdisks and verify
+them all the time. In place of iSCSI is ``tools.minicloud.iscsi``. Programs are
+killed while servers move by ``tools/storm.sh --moves``, and hosts are emptied
+and lost in ``tests.long``.
 """
 
-import atexit
-import datetime
-import pathlib
-import tempfile
-import typing
-
-import testtools
-
-from tests.e2e import base
+from tests.e2e import moves_base
 from tools.minicloud import checks
 from tools.minicloud import moving
 from tools.minicloud import process
-from tools.minicloud.cloud import Cloud
 from tools.storm import moved_server
 
 
-class ServerMovesTest(testtools.TestCase):
-    cloud: typing.ClassVar[Cloud]
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        directory = tempfile.mkdtemp(
-            prefix='diskplacer-moves-', dir='/var/tmp'
-        )
-        cls.cloud = Cloud(
-            pathlib.Path(directory), moved_server.HOSTS, say=base.say
-        )
-        base.end_at_sigterm()
-        atexit.register(cls.cloud.stop)
-        cls.addClassCleanup(atexit.unregister, cls.cloud.stop)
-        cls.addClassCleanup(cls.cloud.stop)
-        cls.cloud.start()
-        cls.image = moving.create_image(cls.cloud)
-        cls.flavor = moving.create_flavor(cls.cloud)
-
-    def setUp(self):
-        super().setUp()
-        self.api = self.cloud.api
-        begun = str(datetime.datetime.now())
-        self.addOnException(lambda _: base.say(self.cloud.errors(begun)))
-
+class ServerMovesTest(moves_base.MovesTestCase):
     def boot(self, host):
-        uuid = self.api.create_server(
-            moving.NAME, self.flavor, self.image, host=host
-        )
-        self.addCleanup(self.api.delete_server, uuid)
-        self.api.wait_server(uuid)
-        return moved_server.Server(self.cloud, uuid)
+        (server,) = self.boot_all(host, **{moving.NAME: self.flavor})
+        return server
 
     def migrate_live(self, server, host):
         server.migrate_live()
@@ -138,36 +100,42 @@ class ServerMovesTest(testtools.TestCase):
         server.wait_settled(second)
         server.wait_verified()
 
-    def test_cold_reverted_and_confirmed(self):
-        first, second = moved_server.FAKE
-        server = self.boot(first)
-        root = self.cloud.state.disk_root(first)
-        contents = {}
-        for volume in server.volumes:
-            (path,) = root.glob(f'*/vdisks/volume-{volume}')
-            contents[volume] = f'content of {volume}'.encode()
-            with path.open('r+b') as file:
-                file.write(contents[volume])
-        for end, host in (('revertResize', first), ('confirmResize', second)):
-            self.api.action(server.uuid, migrate={'host': second})
-            self.api.wait_server(server.uuid, 'VERIFY_RESIZE')
-            self.assertEqual({first}, server.where())
-            self.assert_contents(second, contents)
-            self.api.action(server.uuid, **{end: None})
-            process.wait(
-                end,
-                lambda: (
-                    server.is_idle()
-                    and self.api.server(server.uuid)['status'] == 'ACTIVE'
-                ),
-            )
-            self.assertEqual(host, server.host())
-            server.wait_settled(host)
-            self.assert_contents(host, contents)
+    def enable(self, host, status):
+        """Have Nova's scheduler choose a host, or not."""
+        path = f'/os-services/{self.compute_service(host)["id"]}'
+        self.api.call('compute', 'PUT', path, json={'status': status})
 
-    def assert_contents(self, host, contents):
-        root = self.cloud.state.disk_root(host)
-        for volume, content in contents.items():
-            link = root / f'by-volume/volume-{volume}'
-            with link.open('rb') as file:
-                self.assertEqual(content, file.read(len(content)))
+    def test_resized_to_more_vdisks_elsewhere(self):
+        first, second = moved_server.REAL
+        larger = moving.create_flavor(
+            self.cloud, 'larger', vdisks=moving.VDISKS + 1
+        )
+        server = self.boot(first)
+        self.enable(first, 'disabled')
+        self.addCleanup(self.enable, first, 'enabled')
+        for end, host in (('revertResize', first), ('confirmResize', second)):
+            told = server.told()
+            self.api.action(server.uuid, resize={'flavorRef': larger})
+            self.api.wait_server(server.uuid, 'VERIFY_RESIZE')
+            self.assertEqual(second, server.host())
+            self.assertEqual({first}, server.where())
+            server.wait_restarted(told)
+            server.wait_verified()
+            told = server.told()
+            self.api.action(server.uuid, **{end: None})
+            server.wait_migrated(host)
+            if host == first:
+                server.wait_restarted(told)
+                server.wait_settled(first)
+        process.wait('settled', lambda: server.where() == {second})
+        server.wait_verified()
+        # the third disk is claimed, for the third vdisk
+        self.assertEqual(
+            moving.VDISKS + 1,
+            sum(checks.claims(self.cloud, server.uuid).values()),
+        )
+        volume = self.api.create_volume(moving.VDISK_GB)
+        self.api.attach(server.uuid, volume)
+        self.addCleanup(self.api.delete_volume, volume)
+        self.addCleanup(self.api.detach, server.uuid, volume)
+        moved_server.Server(self.cloud, server.uuid).wait_settled(second)

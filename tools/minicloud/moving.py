@@ -47,15 +47,21 @@ def create_image(cloud: Cloud) -> str:
     )
 
 
-def create_flavor(cloud: Cloud) -> str:
-    """Make the flavor of servers that move and return its id."""
+def create_flavor(
+    cloud: Cloud,
+    name: str = NAME,
+    vdisks: int = VDISKS,
+    **extra_specs: str,
+) -> str:
+    """Make a flavor of servers that move and return its id."""
     return cloud.api.create_flavor(
-        NAME,
+        name,
         ram=guest.MOVING_RAM,
-        vdisks=VDISKS,
+        vdisks=vdisks,
         vdisk_gb=VDISK_GB,
         mapping='round_robin',
         media='ssd',
+        **extra_specs,
     )
 
 

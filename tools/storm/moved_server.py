@@ -27,16 +27,8 @@ from tools.minicloud.state import Host
 from tools.storm import reading
 
 REAL = 'compute1', 'compute2'
-FAKE = 'compute3', 'compute4'
 HOSTS = tuple(
-    Host(
-        name,
-        'libvirt' if name in REAL else 'fake',
-        disks=3,
-        media=('ssd',),
-        moves=True,
-    )
-    for name in REAL + FAKE
+    Host(name, 'libvirt', disks=4, media=('ssd',), moves=True) for name in REAL
 )
 SETTLER = 'diskplacer-settle'
 RECORD = 'vdisk_move_phase'
