@@ -17,6 +17,7 @@
 #
 #   tools/test.sh            the check: what to run before a change is proposed
 #   tools/test.sh all        every stage, as CI does
+#   tools/test.sh long       what takes an hour by itself: before a release
 #   tools/test.sh STAGE...   these stages only
 #   tools/test.sh --release RELEASE [STAGE...]
 #                            with an earlier release of OpenStack, such as
@@ -46,6 +47,7 @@ env_help "$@"
 unset PYTHONDONTWRITEBYTECODE
 
 STAGES='pep8 docs packaging unit functional oldest e2e testbed'
+LONG=long
 CHECK='pep8 docs packaging unit functional/nova functional/cinder/test_driver
     functional/cinder/test_migration functional/cinder/test_scheduler
     functional/cinder/test_snapshots functional/agent functional/vendordata
@@ -59,6 +61,8 @@ OLDEST_STAGES='unit/cinder_vdisk_mapper unit/nova_diskplacer/api
 IN_TESTBED='tests\.e2e\.test_testbed'
 # stages that go on beside the others, by their nice value
 declare -A BESIDE=([e2e]=0 [testbed]=-10)
+# stages that need root
+declare -A ROOT=([e2e]=1 [testbed]=1 [$LONG]=1)
 # failed tests whose last lines are shown at the end, and how many lines
 SHOWN=8
 SHOWN_LINES=25
@@ -192,6 +196,12 @@ stage_testbed() {
     fi
 }
 
+# Run what takes too long for every change.
+stage_long() {
+    run_tests tests/long 1
+    check testbed/server_moves tools/testbed.sh test server_moves
+}
+
 # Begin a stage beside the others.
 begin_beside() {
     local stage=$1 name=${1%%/*}
@@ -236,11 +246,11 @@ stages_of() {
         all) stages=$STAGES ;;
     esac
     for stage in $stages; do
-        if [[ " $STAGES " != *" ${stage%%/*} "* ]]; then
-            echo "tools/test.sh: $stage is not one of: all $STAGES" >&2
+        if [[ " $STAGES $LONG " != *" ${stage%%/*} "* ]]; then
+            echo "tools/test.sh: $stage is not one of: all $STAGES $LONG" >&2
             return 2
         fi
-        if [ "$(id -u)" -eq 0 ] || [ -z "${BESIDE[${stage%%/*}]:-}" ]; then
+        if [[ $(id -u) -eq 0 || -z "${ROOT[${stage%%/*}]:-}" ]]; then
             echo "$stage"
         else
             echo "not root: $stage is left out" >&2
@@ -254,7 +264,7 @@ prepare() {
     if [[ $stages == *functional* && $(id -u) -eq 0 ]]; then
         profiles=functional
     fi
-    if [[ $stages =~ e2e|testbed ]]; then
+    if [[ $stages =~ e2e|testbed|$LONG ]]; then
         profiles+=' cloud testbed'
         cloud=cloud
     fi
