@@ -54,11 +54,12 @@ def disks(suite: str) -> tuple[machine.Disk, ...]:
 def groups() -> list[list[str]]:
     """Return the names of the suites, those together that can share a guest.
 
-    They need the same disks.
+    They need the same disks. Those that take long are left out.
     """
     found: dict[tuple[machine.Disk, ...], list[str]] = {}
     for name in suites():
-        found.setdefault(disks(name), []).append(name)
+        if not _package(name, 'LONG', False):
+            found.setdefault(disks(name), []).append(name)
     return list(found.values())
 
 

@@ -31,8 +31,6 @@ from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import driver
-from cinder_vdisk_mapper.cinder_api.releases import db_api
-from cinder_vdisk_mapper.cinder_api.releases import models
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import operations
 from nova_diskplacer.disks import prepare
@@ -41,6 +39,8 @@ from nova_diskplacer.placement import client as placement_client
 from tests import shell
 from tests.testbed import udev
 from tests.testbed.lvm import base
+from tests.testbed.server_moves import database
+from tests.testbed.server_moves import iscsi
 
 objects.register_all()
 
@@ -63,11 +63,10 @@ class ExportTestCase(testtools.TestCase):
         ):
             one.set_client_mode(False)
             self.addCleanup(one.set_client_mode, True)
-        self._start(self._target_listens, 'tgtd', '-f')
-        shell.run('modprobe', 'iscsi_tcp')
-        name = pathlib.Path('/etc/iscsi/initiatorname.iscsi')
-        name.write_text('InitiatorName=iqn.2016-04.test:source\n')
-        self._start(self._initiator_listens, 'iscsid', '-f')
+        self._start_target()
+        iscsi.start_initiator(
+            'iqn.2016-04.com.example:source', self.addCleanup
+        )
         targets = os.path.join(self.path, 'targets')
         INCLUDES.parent.mkdir(parents=True, exist_ok=True)
         INCLUDES.write_text(f'include {targets}/*\n')
@@ -82,13 +81,13 @@ class ExportTestCase(testtools.TestCase):
         ):
             self.useFixture(fixtures.MockPatchObject(where, name))
 
-    def _start(self, ready, *command):
-        process = subprocess.Popen(command)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
+    def _start_target(self):
+        daemon = subprocess.Popen(['tgtd', '-f'])
+        self.addCleanup(daemon.wait)
+        self.addCleanup(daemon.kill)
         deadline = time.monotonic() + 180
-        while not ready():
-            self.assertLess(time.monotonic(), deadline, command)
+        while not self._target_listens():
+            self.assertLess(time.monotonic(), deadline)
             time.sleep(0.2)
 
     def _target_listens(self):
@@ -96,18 +95,10 @@ class ExportTestCase(testtools.TestCase):
         done = subprocess.run([*command, '--op', 'show'], capture_output=True)
         return done.returncode == 0
 
-    def _initiator_listens(self):
-        sockets = pathlib.Path('/proc/net/unix').read_text()
-        return '@ISCSIADM_ABSTRACT_NAMESPACE' in sockets
-
     def _driver(self, targets):
         conf = self.useFixture(config_fixture.Config(cfg.CONF))
         conf.config(lock_path=self.path, group='oslo_concurrency')
-        # in memory, and the same for all tests of the process
-        conf.config(connection='sqlite://', group='database')
-        models.BASE.metadata.create_all(
-            db_api.main_context_manager.writer.get_engine()
-        )
+        database.use(self)
         made = driver.VDiskMapperDriver(
             host='target@vdisk',
             configuration=configuration.Configuration(
