@@ -153,5 +153,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _config_files(words: list[str]) -> list[str]:
     """Return the configuration files that may be read, for messages."""
-    named = [word.rpartition('=')[2] for word in words if '.' in word]
+    named = [
+        word.rpartition('=')[2] for word in words if '.' in word or '/' in word
+    ]
     return named or cfg.find_config_files(project='nova')

@@ -217,17 +217,21 @@ class StatusTest(base.BaseTestCase):
                 ),
             )
 
-    def test_a_file_that_is_missing(self):
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_diskplacer.conf.CONF', cfg.ConfigOpts())
-        )
-        errors = io.StringIO()
-        with contextlib.redirect_stderr(errors):
-            code = status.main(
-                ['--config-file', '/none.conf', 'upgrade', 'check']
+    def test_files_that_cannot_be_read(self):
+        for file, reason in (
+            ('/none.conf', '/none.conf'),
+            ('/dev/full', 'a device'),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'nova_diskplacer.conf.CONF', cfg.ConfigOpts()
+                )
             )
-        self.assertEqual(255, code)
-        self.assertIn('/none.conf', errors.getvalue())
+            errors = io.StringIO()
+            with contextlib.redirect_stderr(errors):
+                code = status.main(['--config-file', file, 'upgrade', 'check'])
+            self.assertEqual(255, code)
+            self.assertIn(reason, errors.getvalue())
 
 
 class ReadOptionsTest(base.BaseTestCase):
