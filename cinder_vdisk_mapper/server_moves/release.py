@@ -10,7 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Has the source release the vdisk of a volume that has moved."""
+"""Ends the move of a volume whose data has arrived at the destination.
+
+The source removes its export and its vdisk, and then the record is removed.
+"""
 
 import contextlib
 
@@ -25,10 +28,10 @@ LOG = logging.getLogger(__name__)
 
 
 def finish(volume_id: str) -> bool:
-    """Have the source release a volume, and forget the record; repeatable.
+    """Ask the source to release its vdisk, and remove the record; repeatable.
 
-    :returns: whether there is no record any more; not while the source is
-        away, unless its service was removed.
+    :returns: whether the record is removed. It stays while the source does not
+        answer, unless its service was removed.
     :raises DiskPlacerError: the database does not answer.
     """
     volume, recorded = store.fresh(volume_id), store.read(volume_id)

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Has moves undone that nobody uses any more.
+"""Undoes moves that no attachment uses any more.
 
 The detachment of the destination undoes a move. The move stays as long as a
 process there has the vdisk open, or the destination does not answer, and
@@ -51,7 +51,7 @@ class _Stale:
 
 
 class StaleMoves:
-    """The moves to this host that nobody uses, and when to undo them."""
+    """The moves to this host without attachments, and when to undo each."""
 
     def __init__(self) -> None:
         self._stale: dict[str, _Stale] = {}
@@ -63,7 +63,7 @@ class StaleMoves:
         volume: Volume,
         recorded: Record,
     ) -> None:
-        """Have a move undone if nobody has used it for long.
+        """Undo a move in the pool if no attachment has used it for long.
 
         :raises DiskPlacerError: the database does not answer.
         """

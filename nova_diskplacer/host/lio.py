@@ -26,8 +26,8 @@ from nova_diskplacer.host import files
 #: where the kernel has its iSCSI targets
 TARGETS = '/sys/kernel/config/target/iscsi'
 
-# What rtslib takes for a name: it can neither list nor remove a target with
-# an initiator of another one, such as iqn.2016-04.example or with a capital.
+# The names that rtslib accepts. It cannot remove a target whose initiator has
+# another name, such as iqn.2016-04.example or one with a capital letter.
 _NAME = re.compile(
     r'(?=.{1,223}$)iqn\.[0-9]{4}-[01][0-9]\.[0-9a-z:-]*\.[0-9a-z.:-]*'
     r'|naa\.[125c-f][0-9a-f]{15}'

@@ -269,7 +269,7 @@ class BFQSettings:
                 block_queue.write(device.name, name, value, self._sys)
 
     def _unset(self, device: Device) -> None:
-        """Have BFQ's own settings, and keep them saved for the next turns."""
+        """Write BFQ's own settings, and keep them saved for the next turns."""
         now = self._read(device, _SAVED)
         sequence = block_queue.diskseq(device.name, self._sys)
         originals = self._saved.get_originals(

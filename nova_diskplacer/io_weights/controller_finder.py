@@ -45,12 +45,12 @@ _PATIENCE = 10
 
 
 class _LeftOutError(Exception):
-    """A disk is left without weights on purpose; says why."""
+    """A disk has no weights on purpose; the message is the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Controllers:
-    """What honours weights on disks, by UUID.
+    """The controllers that honour weights on disks, by the disk's UUID.
 
     ``active`` are the controllers, ``refusals`` the reasons why a disk has
     none, and ``left_out`` the reasons why one has none on purpose, which is
