@@ -118,7 +118,7 @@ def changed(volume_id: str) -> str:
     """
     context = cinder_context.get_admin_context()
     with db_api.main_context_manager.reader.using(context) as db:
-        row = _rows(db, volume_id).filter_by(key=record.PHASE).first()
+        row = _row(db, volume_id, record.PHASE)
         return f'{row.id}@{row.updated_at}' if row else ''
 
 
@@ -130,7 +130,7 @@ def copied(volume_id: str) -> str:
     """
     context = cinder_context.get_admin_context()
     with db_api.main_context_manager.reader.using(context) as db:
-        row = _rows(db, volume_id).filter_by(key=record.COPIED).first()
+        row = _row(db, volume_id, record.COPIED)
         return str(row.value) if row else ''
 
 
@@ -257,6 +257,11 @@ def _read(db: Any, volume_id: str) -> Record | None:
 
 def _rows(db: Any, volume_id: str) -> Any:
     return db.query(_Row).filter_by(volume_id=volume_id, deleted=False)
+
+
+def _row(db: Any, volume_id: str, key: str) -> Any:
+    """Return the row of a key of a volume, None without one."""
+    return _rows(db, volume_id).filter_by(key=key).first()
 
 
 def _delete(
