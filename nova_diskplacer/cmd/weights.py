@@ -104,12 +104,9 @@ def hints(conf: cfg.ConfigOpts) -> collections.abc.Iterator[str]:
     if conf.diskplacer_weights.mode in _HINTS:
         yield _HINTS[conf.diskplacer_weights.mode]
     if _sets_schedulers(conf):
-        for profile in _catalogue(conf).values():
-            for medium, queue in sorted(profile.queue.items()):
-                if queue_policy.excludes_bfq(queue) and queue_policy.needs_bfq(
-                    medium, conf.diskplacer_weights.controller
-                ):
-                    yield queue_policy.left_out(profile.name, medium, queue)
+        yield from queue_policy.reasons_left_out(
+            _catalogue(conf).values(), conf.diskplacer_weights.controller
+        )
 
 
 def check(conf: cfg.ConfigOpts, sys: str = sysfs.SYS) -> list[DiskCheck]:

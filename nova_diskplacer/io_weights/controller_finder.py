@@ -83,10 +83,7 @@ class ControllerFinder:
         self._io_cost = io_cost_
         self._profiles = profiles
         self._can_leave_out = self._sets_schedulers and any(
-            queue_policy.needs_bfq(medium, self._choice)
-            and queue_policy.excludes_bfq(queue)
-            for profile in profiles.values()
-            for medium, queue in profile.queue.items()
+            queue_policy.reasons_left_out(profiles.values(), self._choice)
         )
         self._on = is_on
         self._measured = plain_queue.saved_settings_of(

@@ -134,6 +134,19 @@ def excludes_bfq(queue: definitions.Queue) -> bool:
     return bool(queue.schedulers) and BFQ not in queue.schedulers
 
 
+def reasons_left_out(
+    profiles: collections.abc.Iterable[definitions.Profile], controller: str
+) -> collections.abc.Iterator[str]:
+    """Yield why servers of these profiles have no weights, by medium.
+
+    :param controller: ``[diskplacer_weights] controller``.
+    """
+    for profile in profiles:
+        for medium, queue in sorted(profile.queue.items()):
+            if excludes_bfq(queue) and needs_bfq(medium, controller):
+                yield left_out(profile.name, medium, queue)
+
+
 def left_out(name: str, medium: str, queue: definitions.Queue) -> str:
     """Return why the servers of a profile that excludes BFQ have no weights.
 
