@@ -46,7 +46,6 @@ class ServerMovesTest(moves_base.MovesTestCase):
     def test_live_and_back_and_elsewhere(self):
         first, second = moved_server.REAL
         server = self.boot(first)
-        server.wait_verified()
         self.cloud.stop_service(f'{moved_server.SETTLER}@{second}')
         self.migrate_live(server, second)
         server.wait_verified()
@@ -85,7 +84,6 @@ class ServerMovesTest(moves_base.MovesTestCase):
     def test_aborted(self):
         first, second = moved_server.REAL
         server = self.boot(first)
-        server.wait_verified()
         server.limit_migration(1)
         server.migrate_live()
         server.abort_migration()
