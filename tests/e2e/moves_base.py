@@ -73,6 +73,16 @@ class MovesTestCase(testtools.TestCase):
             server.wait_verified()
         return servers
 
+    def boot(self, host):
+        """Boot a server; returns it once its guest has written."""
+        (server,) = self.boot_all(host, **{moving.NAME: self.flavor})
+        return server
+
+    def migrate_live(self, server, host):
+        """Migrate a server to the other host."""
+        server.migrate_live()
+        server.wait_migrated(host)
+
     def compute_service(self, host):
         path = f'/os-services?host={host}&binary=nova-compute'
         (service,) = self.api.get('compute', path)['services']

@@ -14,8 +14,6 @@
 
 import json
 import os
-import pathlib
-import re
 import signal
 import subprocess
 import sys
@@ -23,56 +21,21 @@ import time
 
 import testtools
 
+from tests.e2e import testbed_suites
 from tools.testbed import Disk
 from tools.testbed import Testbed
 from tools.testbed import __main__ as command
 
-TOP = pathlib.Path(__file__).parents[2]
-SCRIPT = TOP / 'tools' / 'testbed.sh'
-# Seconds for the suites of a guest: a few times what they take.
-TIMEOUT = 3600
 # How often throughput is measured, until that is right: not while this machine
 # has stalled.
 MEASURINGS = 10
-# What unittest says about a test that failed in the guest.
-_FAILURE = re.compile(
-    r'^={70}\n((?:ERROR|FAIL): .*?)(?=^={70}\n|^-{70}\nRan )', re.M | re.S
-)
-
-
-def environment():
-    return {**os.environ, 'DISKPLACER_VENV': sys.prefix}
 
 
 class TestSuites(testtools.TestCase):
-    """Has a test for the suites of each guest, made below."""
+    """Has a test for the suites of each guest."""
 
 
-def _test(names):
-    def test(self):
-        done = subprocess.run(
-            [SCRIPT, 'test', '--timeout', str(TIMEOUT), *names],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        # last, because readers of CI see the end of a failed test's text
-        failures = _FAILURE.findall(done.stdout)
-        self.assertEqual(
-            0, done.returncode, '\n'.join([done.stdout, *failures])
-        )
-        for name in names:
-            self.assertRegex(
-                done.stdout,
-                rf'tests/testbed/{name}: \d+ passed, 0 failed, 0 skipped',
-            )
-
-    return test
-
-
-for _names in command.groups():
-    setattr(TestSuites, f'test_{"_".join(_names)}', _test(_names))
+testbed_suites.add_tests(TestSuites, command.groups())
 
 
 class TestTestbed(testtools.TestCase):
@@ -103,7 +66,7 @@ class TestTestbed(testtools.TestCase):
         """Whoever runs a guest is killed: the guest goes too."""
         runner = subprocess.Popen(
             [sys.executable, '-m', 'tools.testbed', 'run', 'sleep', '999'],
-            cwd=TOP,
+            cwd=testbed_suites.TOP,
         )
         self.addCleanup(runner.wait)
         self.addCleanup(runner.kill)

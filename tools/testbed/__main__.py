@@ -51,14 +51,16 @@ def disks(suite: str) -> tuple[machine.Disk, ...]:
     return tuple(_package(suite, 'DISKS', machine.DISKS))
 
 
-def groups() -> list[list[str]]:
-    """Return the names of the suites, those together that can share a guest.
+def groups(*, long: bool = False) -> list[list[str]]:
+    """Return the names of suites, those together that can share a guest.
 
-    They need the same disks. Those that take long are left out.
+    They need the same disks.
+
+    :param long: return those that take long, instead of the others.
     """
     found: dict[tuple[machine.Disk, ...], list[str]] = {}
     for name in suites():
-        if not _package(name, 'LONG', False):
+        if _package(name, 'LONG', False) == long:
             found.setdefault(disks(name), []).append(name)
     return list(found.values())
 

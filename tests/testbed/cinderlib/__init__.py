@@ -12,3 +12,5 @@
 
 # It changes modules that others import, too.
 ALONE = True
+
+LONG = True

@@ -13,3 +13,5 @@
 # One to work on; the others hold what was written to it, what of that a
 # power failure leaves, and what is written to that afterwards.
 from tests.testbed.lvm import DISKS as DISKS
+
+LONG = True

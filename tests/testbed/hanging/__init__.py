@@ -11,3 +11,5 @@
 #    under the License.
 
 from tests.testbed.lvm import DISKS as DISKS
+
+LONG = True
