@@ -18,9 +18,11 @@ has an environment. As a script it prints the kind of a benchmark.
 import sys
 import typing
 
-#: What a benchmark needs: nothing, a real cloud, or a guest of the testbed.
+#: What a benchmark needs: nothing, a real cloud, Java with Maven and the
+#: cloud's disks, or a guest of the testbed.
 NONE = 'none'
 CLOUD = 'cloud'
+HADOOP = 'hadoop'
 TESTBED = 'testbed'
 
 
@@ -96,6 +98,15 @@ BENCHMARKS = {
         ('cinder_vdisk_mapper/attach', 'cinder_vdisk_mapper/backend')
         + ('nova_diskplacer/mapping',),
         {'mapping_throughput': Run('--mib 40', 12, '--mib 10', 6)},
+    ),
+    'hadoop': Benchmark(
+        HADOOP,
+        ('nova_diskplacer/disks/filesystem', 'nova_diskplacer/mapping')
+        + (_SEEKING,),
+        {
+            'hadoop': Run('', 50),
+            'hadoop-seeking': Run('--disk seeking', 60),
+        },
     ),
     'server_moves': Benchmark(
         CLOUD,

@@ -40,7 +40,7 @@ profiles=''
 cloud=''
 script=$name.py
 if [ "$name" = all ] || [ "$name" = quick ]; then
-    profiles='cloud testbed'
+    profiles='cloud testbed hadoop'
     cloud=cloud
     script=_all.py
 else
@@ -61,7 +61,7 @@ case " $* " in
     *' --list '* | *' --help '* | *' -h '*) profiles='' cloud='' ;;
 esac
 if [ -n "$profiles" ] && [ "$(id -u)" -ne 0 ]; then
-    echo "tools/bench.sh: $name runs a real ${profiles/ / and a }: needs root" >&2
+    echo "tools/bench.sh: $name needs root" >&2
     exit 1
 fi
 # shellcheck disable=SC2086
