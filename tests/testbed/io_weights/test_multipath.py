@@ -106,6 +106,6 @@ class MultipathTestCase(testtools.TestCase):
             controllers.active_controller,
             device,
             cgroups.hierarchy(),
-            controllers.AUTO,
+            'auto',
         )
         self.assertIn('nvme_core.multipath=N', str(error))

@@ -70,7 +70,8 @@ class WeightsTestCase(testtools.TestCase):
             f'disk{index}',
             os.path.basename(path),
             f'{os.major(number)}:{os.minor(number)}',
-            rotational=True,
+            # io.cost is refused on hard disks
+            rotational=False,
         )
 
     @classmethod
