@@ -21,3 +21,5 @@ DISKS = (
     Disk(node=0, gib=3),
     Disk(node=0, gib=8, kind='hdd'),
 )
+
+LONG = True

@@ -24,3 +24,5 @@ DISKS = (
     machine.Disk(gib=2, serial=SERIALS[4]),
     machine.Disk(gib=1),
 )
+
+LONG = True

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Servers that contend for a disk, with and without I/O weights."""
+"""What takes long with I/O weights: servers contend, the unit restarts."""
 
 from tests.testbed.io_weights import DISKS as DISKS
 
