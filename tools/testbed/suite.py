@@ -21,6 +21,8 @@ import time
 import typing
 import unittest
 
+from tools.testbed import udev
+
 # Seconds to wait for what ends by itself.
 PATIENCE = 60
 # Processes that come and go, or stay, whatever a suite does.
@@ -60,7 +62,7 @@ def state() -> set[str]:
     That is what is mounted, mapped or in a cgroup, what disks hold, and who
     runs.
     """
-    subprocess.run(['udevadm', 'settle', '--timeout=600'], check=True)
+    udev.settle()
     mounts = pathlib.Path('/proc/self/mounts').read_text().splitlines()
     found = {f'mount {line}' for line in mounts}
     devices = pathlib.Path('/sys/block')

@@ -20,7 +20,7 @@ import testtools
 
 from tests import shell
 from tests.testbed import bed
-from tests.testbed import udev
+from tools.testbed import udev
 
 GIB = 2**30
 # How often throughput is measured, until that is right: not while the machine

@@ -28,8 +28,8 @@ os.environ['DISKPLACER_CINDERLIB_BACKEND'] = 'lvm'
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare  # noqa: E402
 from tests import loops  # noqa: E402
 from tests.functional.cinderlib import test_vdisk  # noqa: E402
-from tests.testbed import udev  # noqa: E402
 from tests.testbed.lvm import base  # noqa: E402
+from tools.testbed import udev  # noqa: E402
 
 
 class SpareDevice(fixtures.Fixture):

@@ -25,8 +25,8 @@ import fixtures
 
 from nova_diskplacer.disks.lvm import blockcopy
 from tests import shell
-from tests.testbed import udev
 from tests.testbed.lvm import base
+from tools.testbed import udev
 
 MIB = base.MIB
 

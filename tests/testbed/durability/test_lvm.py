@@ -25,9 +25,9 @@ from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.disks.lvm import volumes
-from tests.testbed import udev
 from tests.testbed.durability import base
 from tests.testbed.lvm import base as lvm_base
+from tools.testbed import udev
 
 MIB = base.MIB
 SIZE = 4 * MIB

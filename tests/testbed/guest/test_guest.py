@@ -33,7 +33,7 @@ from nova_diskplacer.guest import system
 from nova_diskplacer.guest import vendor_data
 from nova_diskplacer.profiles import definitions
 from tests.testbed import guest
-from tests.testbed import udev
+from tools.testbed import udev
 
 MOUNTS = pathlib.Path('/data')
 CONF = pathlib.Path('/etc/framework')

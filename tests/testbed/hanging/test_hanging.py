@@ -43,8 +43,8 @@ from nova_diskplacer.host import probes
 from nova_diskplacer.monitor import io_metrics
 from tests import configured
 from tests import shell
-from tests.testbed import udev
 from tests.testbed.lvm import base
+from tools.testbed import udev
 
 NAME = 'hanging'
 DEVICE = f'/dev/mapper/{NAME}'

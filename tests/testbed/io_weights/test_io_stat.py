@@ -32,8 +32,8 @@ from tests import cgroups as cgroup_fixtures
 from tests import shell
 from tests.fakes import disks as fake_disks
 from tests.testbed import hypervisor
-from tests.testbed import udev
 from tests.unit.nova_diskplacer.monitor import samples
+from tools.testbed import udev
 
 MIB = 1 << 20
 BLOCK = 64 << 10

@@ -47,7 +47,7 @@ from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import types
 from tests import configured
 from tests import shell
-from tests.testbed import udev
+from tools.testbed import udev
 
 MB = 10**6
 MIB = 1 << 20

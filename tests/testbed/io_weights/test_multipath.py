@@ -34,8 +34,8 @@ from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import smart
 from tests import shell
 from tests.testbed import io_weights
-from tests.testbed import udev
 from tools.testbed import machine
+from tools.testbed import udev
 
 INDEX = len(io_weights.DISKS) - 1
 # Seconds that a disk may take to answer, in a guest on a busy machine.

@@ -40,9 +40,9 @@ from nova_diskplacer.monitor import types
 from tests import configured
 from tests import shell
 from tests import tracefs
-from tests.testbed import udev
 from tests.unit.nova_diskplacer.monitor import example
 from tests.unit.nova_diskplacer.monitor import samples
+from tools.testbed import udev
 
 ROOT = '/sys/fs/cgroup'
 UUID = str(uuid.uuid4())

@@ -32,7 +32,7 @@ from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.disks.lvm import volumes
 from tests import shell
-from tests.testbed import udev
+from tools.testbed import udev
 
 MIB = 1 << 20
 GIB = 1 << 30

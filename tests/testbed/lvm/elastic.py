@@ -31,8 +31,8 @@ from nova_diskplacer.disks.lvm import resync_throttle
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
 from tests import shell
-from tests.testbed import udev
 from tests.testbed.lvm import base
+from tools.testbed import udev
 
 MIB = base.MIB
 DISKS = 4

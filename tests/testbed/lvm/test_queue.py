@@ -26,8 +26,8 @@ from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_servers
 from tests import shell
-from tests.testbed import udev
 from tests.testbed.lvm import base
+from tools.testbed import udev
 
 GROUP = 'others'
 

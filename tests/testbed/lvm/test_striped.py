@@ -30,8 +30,8 @@ from nova_diskplacer.disks.lvm import stripe_snapshots
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
 from tests import shell
-from tests.testbed import udev
 from tests.testbed.lvm import base
+from tools.testbed import udev
 
 MIB = base.MIB
 CHUNK = naming.CHUNK_BYTES

@@ -25,8 +25,8 @@ from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.vdisk import VDisk
 from tests import shell
-from tests.testbed import udev
 from tests.testbed.lvm import base
+from tools.testbed import udev
 
 MIB = base.MIB
 SIZE = 16 * MIB

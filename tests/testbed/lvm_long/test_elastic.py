@@ -21,9 +21,9 @@ from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import stripes
 from tests import shell
-from tests.testbed import udev
 from tests.testbed.lvm import base
 from tests.testbed.lvm import elastic
+from tools.testbed import udev
 
 
 class Killed(BaseException):

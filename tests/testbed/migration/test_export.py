@@ -37,10 +37,10 @@ from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.placement import client as placement_client
 from tests import shell
-from tests.testbed import udev
 from tests.testbed.lvm import base
 from tests.testbed.server_moves import database
 from tests.testbed.server_moves import iscsi
+from tools.testbed import udev
 
 objects.register_all()
 

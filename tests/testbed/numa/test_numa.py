@@ -38,8 +38,8 @@ from nova_diskplacer.host import libvirt_servers
 from tests import shell
 from tests.testbed import hypervisor
 from tests.testbed import numa
-from tests.testbed import udev
 from tests.testbed.lvm import base
+from tools.testbed import udev
 
 SERVER = """
 <domain type='qemu'>

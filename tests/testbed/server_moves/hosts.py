@@ -48,11 +48,11 @@ from nova_diskplacer import flavor
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.placement import client as placement_client
 from tests import shell
-from tests.testbed import udev
 from tests.testbed.lvm import base
 from tests.testbed.server_moves import database
 from tests.testbed.server_moves import iscsi
 from tests.testbed.server_moves import writer
+from tools.testbed import udev
 
 objects.register_all()
 

@@ -28,12 +28,12 @@ from cinder_vdisk_mapper.server_moves import remote
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import settler
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
-from tests.testbed import udev
 from tests.testbed.server_moves import database
 from tests.testbed.server_moves import hosts
 from tests.testbed.server_moves import iscsi
 from tests.testbed.server_moves.hosts import SOURCE
 from tests.testbed.server_moves.hosts import TARGET
+from tools.testbed import udev
 
 # Seconds for which the network is lost.
 LOST = float(os.environ.get('DISKPLACER_LOST_SECONDS', '20'))

@@ -10,14 +10,29 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the guest's udev has to do with tests."""
+"""The guest's udev."""
 
 import subprocess
 
+# How often udev may not answer: on a busy machine it does not in time.
+_ATTEMPTS = 5
 
-def settle():
+
+def settle() -> None:
     """Wait until udev has looked at what was closed.
 
     What it has open for that cannot be deactivated or taken by anybody.
+
+    :raises RuntimeError: udev does not answer; says what udevadm says.
     """
-    subprocess.run(['udevadm', 'settle', '--timeout=600'], check=True)
+    for _ in range(_ATTEMPTS):
+        done = subprocess.run(
+            ['udevadm', 'settle', '--timeout=600'],
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode == 0:
+            return
+    raise RuntimeError(
+        f'udevadm settle ended with {done.returncode}: {done.stderr}'
+    )
