@@ -67,11 +67,12 @@ class SettleTestCase(base.VDiskTestCase):
         self.addCleanup(self.guests.end)
         self.record = record.Record(THERE, HERE, SERVER, record.LEFT)
         self.holder = THERE
-        self.copied = ''
+        self.copied, self.changes = '', 0
         self.steps, self.fatal = 0, None
         for target, name, value in (
             (store, 'read', lambda _: self.record),
             (store, 'advance', self.advance),
+            (store, 'changed', lambda _: str(self.changes)),
             (store, 'copied', lambda _: self.copied),
             (store, 'fresh', lambda _: self.volume()),
             (vdisk_steps, '_INTERVAL', 0.01),
@@ -98,6 +99,7 @@ class SettleTestCase(base.VDiskTestCase):
         self.assertEqual(before, self.record)
         self.copied = self.copied if copied is None else copied
         self.record = record.Record(THERE, HERE, SERVER, phase)
+        self.changes += 1
         self.step()
 
     def save(self, volume, disk):
