@@ -61,6 +61,8 @@ OLDEST_STAGES='unit/cinder_vdisk_mapper unit/nova_diskplacer/api
     unit/nova_diskplacer/test_http_retries functional/eventlet'
 # what kills a model at each of its steps calls neither Nova nor Cinder
 OLDEST_EXCLUDE='_walk\.'
+# functional tests of minutes, which the stage long has
+IN_LONG='functional\.(crash\.test_walk\.WalkTestCase\.test_.*Drain|nova\.test_race\.|nova\.test_server_moves\.(SecondMove|Race)Test\.)'
 IN_TESTBED='tests\.e2e\.test_testbed'
 # stages that go on beside the others, by their nice value
 declare -A BESIDE=([e2e]=0 [testbed]=-10)
@@ -174,7 +176,7 @@ stage_unit() {
 # Run the functional tests, or those of a package.
 stage_functional() {
     # they wait for each other, and for disks
-    run_tests "tests/functional${1:+/$1}" 3
+    run_tests "tests/functional${1:+/$1}" 3 --exclude-regex "$IN_LONG"
 }
 
 stage_oldest() {
@@ -202,6 +204,10 @@ stage_testbed() {
 
 # Run what takes too long for every change.
 stage_long() {
+    if [ -z "${1:-}" ]; then
+        run_tests tests/functional/crash 3 "$IN_LONG"
+        run_tests tests/functional/nova 3 "$IN_LONG"
+    fi
     run_tests "tests/long${1:+/$1}" 1
 }
 
@@ -264,7 +270,7 @@ stages_of() {
 # Have what stages need.
 prepare() {
     local stages=$1 profiles='' cloud=''
-    if [[ $stages == *functional* && $(id -u) -eq 0 ]]; then
+    if [[ $stages =~ functional|$LONG && $(id -u) -eq 0 ]]; then
         profiles=functional
     fi
     if [[ $stages =~ e2e|testbed|$LONG ]]; then
