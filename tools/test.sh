@@ -16,7 +16,7 @@
 # Run the project's tests in an environment that this script makes itself.
 #
 #   tools/test.sh            the check: what to run before a change is proposed
-#   tools/test.sh all        every stage, as CI does
+#   tools/test.sh all        every stage but long, as CI does
 #   tools/test.sh long       what takes hours by itself: before a release
 #   tools/test.sh STAGE...   these stages only
 #   tools/test.sh --release RELEASE [STAGE...]
