@@ -16,7 +16,6 @@ import json
 import pathlib
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -332,11 +331,7 @@ class Cluster:
                 process.wait()
         # tasks are in sessions of their own, and have the directory in their
         # command lines
-        done = subprocess.run(
-            ['pgrep', '--full', str(self._conf)], capture_output=True
-        )
-        for word in done.stdout.split():
-            subprocess.run(['kill', f'-{signal.SIGKILL:d}', word])
+        subprocess.run(['pkill', '-KILL', '--full', str(self._conf)])
 
 
 def _java_home() -> pathlib.Path:

@@ -20,6 +20,8 @@ import time
 import typing
 from collections.abc import Sequence
 
+from diskplacer_measure.sweep.measure import host_cpu
+
 # P2's monitor looked as often (P2 §2), in seconds.
 INTERVAL = 5.0
 
@@ -38,8 +40,7 @@ class Sample(typing.NamedTuple):
 class _Counters(typing.NamedTuple):
     at: float
     disks_s: tuple[float, ...]
-    busy: int
-    total: int
+    jiffies: dict[str, int]
 
 
 class Meter:
@@ -99,17 +100,13 @@ class Meter:
                 before = now
 
     def _read(self) -> _Counters:
-        line = pathlib.Path('/proc/stat').read_text().split('\n', 1)[0]
-        ticks = [int(word) for word in line.split()[1:9]]
-        idle = ticks[3] + ticks[4]
         return _Counters(
             time.monotonic(),
             # milliseconds with requests
             tuple(
                 int(path.read_text().split()[9]) / 1000 for path in self._stat
             ),
-            sum(ticks) - idle,
-            sum(ticks),
+            host_cpu.read(),
         )
 
     def _drop_all(self) -> None:
@@ -125,8 +122,8 @@ def _between(before: _Counters, now: _Counters) -> Sample:
         min((after - earlier) / seconds, 1.0)
         for earlier, after in zip(before.disks_s, now.disks_s, strict=True)
     ]
-    total = max(now.total - before.total, 1)
-    return Sample(statistics.mean(shares), (now.busy - before.busy) / total)
+    spent = host_cpu.spent(before.jiffies, now.jiffies)
+    return Sample(statistics.mean(shares), 1 - spent['idle'] - spent['iowait'])
 
 
 def _drop(path: str) -> None:

@@ -29,7 +29,6 @@ import contextlib
 import pathlib
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import typing
@@ -50,6 +49,7 @@ from nova_diskplacer.disks.filesystem import devices
 from nova_diskplacer.disks.filesystem import vdisks
 from tools.minicloud import capped
 from tools.minicloud import disks as cloud_disks
+from tools.minicloud import process
 from tools.minicloud import seeking
 from tools.minicloud import state as state_
 from tools.minicloud.state import Host
@@ -60,9 +60,10 @@ VDISK_GB = 2
 GIB = 2**30
 #: {name of the layout: (mapping, vdisks)}
 LAYOUTS = {
-    **{f'round_robin_{count}': ('round_robin', count) for count in (1, 2, 4)},
-    'round_robin_6': ('round_robin', 6),
-    'round_robin_8': ('round_robin', 8),
+    **{
+        f'round_robin_{count}': ('round_robin', count)
+        for count in (1, 2, 4, 6, 8)
+    },
     'consolidated_8': (mapping.CONSOLIDATED, 8),
 }
 # Bytes of a vdisk that may wait to be written: the disks' limits are felt at
@@ -81,14 +82,6 @@ class Run(typing.NamedTuple):
     peak: float
     disks: float
     processors: float
-
-
-class Vdisk(typing.NamedTuple):
-    """A vdisk, the device that it is on, and where it is mounted."""
-
-    disk: typing.Any
-    name: str
-    mount: pathlib.Path
 
 
 def goals() -> list[_report.Goal]:
@@ -151,8 +144,8 @@ def place(name: str, count: int) -> list[int]:
 @contextlib.contextmanager
 def mounted(
     places: Sequence[typing.Any], path: pathlib.Path
-) -> Iterator[list[Vdisk]]:
-    """Yield vdisks with filesystems, each on a prepared disk.
+) -> Iterator[list[pathlib.Path]]:
+    """Yield where vdisks are mounted, each on a prepared disk.
 
     :param places: the disk of each.
     """
@@ -165,14 +158,14 @@ def mounted(
             vdisks.attach_device(disk.path, name)
             device = devices.path(disk.uuid, name)
             options = 'lazy_itable_init=0,lazy_journal_init=0,nodiscard'
-            _run('mkfs.ext4', '-q', '-F', '-E', options, device)
+            process.run('mkfs.ext4', '-q', '-F', '-E', options, device)
             mount = path / name
             mount.mkdir(parents=True)
-            _run('mount', '-o', 'noatime', device, str(mount))
+            process.run('mount', '-o', 'noatime', device, str(mount))
             stack.callback(mount.rmdir)
-            stack.callback(_run, 'umount', str(mount))
+            stack.callback(process.run, 'umount', str(mount))
             _limit_dirty(device)
-            found.append(Vdisk(disk, name, mount))
+            found.append(mount)
         yield found
 
 
@@ -196,15 +189,18 @@ def measure(
         prefix='diskplacer-hadoop-', dir='/var/tmp'
     ) as directory:
         work = pathlib.Path(directory)
-        with mounted([disks[at][0] for at in places], work / 'vdisks') as made:
-            mounts = [vdisk.mount for vdisk in made]
-            with _hadoop_cluster.Cluster(work, mounts, job) as cluster:
-                with _hadoop_meter.Meter(used, mounts):
-                    write_s = cluster.run('RandomWriter', '/random')
-                with _hadoop_meter.Meter(used, mounts) as meter:
-                    sort_s = cluster.run(
-                        'Sort', '-r', str(job.reduces), '/random', '/sorted'
-                    )
+        with (
+            mounted(
+                [disks[at][0] for at in places], work / 'vdisks'
+            ) as mounts,
+            _hadoop_cluster.Cluster(work, mounts, job) as cluster,
+        ):
+            with _hadoop_meter.Meter(used, mounts):
+                write_s = cluster.run('RandomWriter', '/random')
+            with _hadoop_meter.Meter(used, mounts) as meter:
+                sort_s = cluster.run(
+                    'Sort', '-r', str(job.reduces), '/random', '/sorted'
+                )
     return Run(write_s, sort_s, meter.peak, meter.disks, meter.processors)
 
 
@@ -216,21 +212,18 @@ def figures_of(runs: dict[str, list[Run]]) -> _report.Figures:
             values = [getattr(run, field) for run in found]
             _add(figures, f'{layout}_{field}', values)
     for before, after in ((1, 2), (1, 4), (1, 8), (6, 8)):
-        base = runs.get(f'round_robin_{before}', [])
-        others = runs.get(f'round_robin_{after}', [])
-        pairs = list(zip(base, others, strict=False))
-        less = [1 - new.sort_s / old.sort_s for old, new in pairs]
+        ratios = _ratios(runs, f'round_robin_{after}', f'round_robin_{before}')
+        less = [1 - ratio for ratio in ratios]
         _add(figures, f'less_time_{before}_to_{after}', less)
-    pairs = list(
-        zip(
-            runs.get('round_robin_8', []),
-            runs.get('consolidated_8', []),
-            strict=False,
-        )
-    )
-    ratios = [spread.sort_s / one.sort_s for spread, one in pairs]
+    ratios = _ratios(runs, 'round_robin_8', 'consolidated_8')
     _add(figures, 'round_robin_to_consolidated_8', ratios)
     return figures
+
+
+def _ratios(runs: dict[str, list[Run]], one: str, other: str) -> list[float]:
+    """Return the times to sort of a layout by those of another, by round."""
+    pairs = zip(runs.get(one, []), runs.get(other, []), strict=False)
+    return [mine.sort_s / theirs.sort_s for mine, theirs in pairs]
 
 
 def _add(figures: _report.Figures, name: str, values: Sequence[float]) -> None:
@@ -257,10 +250,6 @@ def show(runs: dict[str, list[Run]]) -> None:
         + ('Disks, mean', 'CPUs, mean'),
         rows,
     )
-
-
-def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True)
 
 
 def main() -> int:

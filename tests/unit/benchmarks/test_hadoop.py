@@ -58,8 +58,11 @@ class FiguresTest(testtools.TestCase):
 
 class MeterTest(testtools.TestCase):
     def test_utilization(self):
-        before = _hadoop_meter._Counters(100.0, (5.0, 7.0), 1000, 2000)
-        now = _hadoop_meter._Counters(105.0, (10.5, 8.0), 1300, 2400)
+        jiffies = {'user': 900, 'system': 100, 'idle': 800, 'iowait': 200}
+        before = _hadoop_meter._Counters(100.0, (5.0, 7.0), jiffies)
+        # 300 of 400 are not idle
+        later = {'user': 1100, 'system': 200, 'idle': 860, 'iowait': 240}
+        now = _hadoop_meter._Counters(105.0, (10.5, 8.0), later)
         found = _hadoop_meter._between(before, now)
         # a disk has requests all the time at most
         self.assertEqual((0.6, 0.75), found)
