@@ -261,10 +261,10 @@ def main() -> int:
         '--disk', choices=('capped', 'seeking'), default='capped'
     )
     parser.add_argument(
-        '--mbps', type=int, default=10, help='limit of a capped disk in MB/s'
+        '--mbps', type=int, default=5, help='limit of a capped disk in MB/s'
     )
     parser.add_argument(
-        '--mib', type=int, default=320, help='MiB to write and sort'
+        '--mib', type=int, default=200, help='MiB to write and sort'
     )
     parser.add_argument('--runs', type=int, default=3, help='of each layout')
     parser.add_argument(
