@@ -32,6 +32,8 @@ from nova import conf as nova_conf
 from nova.api.openstack.compute import routes
 from nova.tests import fixtures as nova_fixtures
 from nova.tests.functional import integrated_helpers
+from placement import context as placement_context
+from placement.objects import usage
 from sqlalchemy import exc
 
 from nova_diskplacer import conf
@@ -78,6 +80,18 @@ class Disk:
     pressure: int | None = None
 
 
+def _published(disk):
+    """Return the inventories and the traits of a disk."""
+    reserved = disk.reserved_gb if disk.health == 'ok' else disk.total_gb
+    gb = {
+        'total': disk.total_gb,
+        'reserved': reserved,
+        'max_unit': disk.total_gb,
+    }
+    mbps = {'total': disk.total_mbps, 'max_unit': disk.total_mbps}
+    return {GB: gb, MBPS: mbps}, [TRAITS[disk.medium], MARK]
+
+
 class Host:
     """The disks of a compute node, in Placement and in reports."""
 
@@ -88,6 +102,7 @@ class Host:
         self.disks = {disk.uuid: disk for disk in disks}
         self.reporting = True
         self.cache_mode = None
+        self._published = {}
         for disk in disks:
             created = self._ok(
                 placement.post(
@@ -103,7 +118,9 @@ class Host:
             self._publish(disk, created['generation'])
 
     def publish(self, disk):
-        """Make the disk's inventories and traits in Placement true."""
+        """Make what a disk has in Placement true."""
+        if self._published[disk.uuid] == _published(disk):
+            return
         provider = self.placement.get(
             f'/resource_providers/{disk.uuid}', version=VERSION
         )
@@ -111,23 +128,13 @@ class Host:
 
     def _publish(self, disk, generation):
         url = f'/resource_providers/{disk.uuid}'
-        reserved = disk.reserved_gb if disk.health == 'ok' else disk.total_gb
+        inventories, traits = _published(disk)
         self._ok(
             self.placement.put(
                 url + '/inventories',
                 {
                     'resource_provider_generation': generation,
-                    'inventories': {
-                        GB: {
-                            'total': disk.total_gb,
-                            'reserved': reserved,
-                            'max_unit': disk.total_gb,
-                        },
-                        MBPS: {
-                            'total': disk.total_mbps,
-                            'max_unit': disk.total_mbps,
-                        },
-                    },
+                    'inventories': inventories,
                 },
                 version=VERSION,
             )
@@ -137,17 +144,20 @@ class Host:
                 url + '/traits',
                 {
                     'resource_provider_generation': generation + 1,
-                    'traits': [TRAITS[disk.medium], MARK],
+                    'traits': traits,
                 },
                 version=VERSION,
             )
         )
+        self._published[disk.uuid] = inventories, traits
 
     def reconcile(self):
         """Reserve what vdisks take outside of claims, as the agent does."""
         for disk in self.disks.values():
             vdisks = [types.SimpleNamespace(**one) for one in disk.vdisks]
-            disk.reserved_gb = ledger.reserved_gb(vdisks, self._claims(disk))
+            # a disk without vdisks reserves nothing, whatever is claimed
+            claims = self._claims(disk) if vdisks else {}
+            disk.reserved_gb = ledger.reserved_gb(vdisks, claims)
             self.publish(disk)
 
     def bind(self, volume_id, server_id, size_gb):
@@ -191,11 +201,17 @@ class Host:
         }
 
     def used(self, disk):
-        """Return what is claimed on a disk, {resource class: amount}."""
-        usages = self.placement.get(
-            f'/resource_providers/{disk.uuid}/usages', version=VERSION
+        """Return what is claimed on a disk, {resource class: amount}.
+
+        Placement's own code reads it, without a request: reports read all
+        disks, and requests would be most of what a test costs.
+        """
+        found = usage.get_all_by_resource_provider_uuid(
+            placement_context.RequestContext(), disk.uuid
         )
-        return collections.Counter(usages.body['usages'])
+        return collections.Counter(
+            {one.resource_class: one.usage for one in found}
+        )
 
     def report(self):
         """Return the report that the host's agent would send now."""
