@@ -73,7 +73,14 @@ def why_stays(server: facts.Server, host: str) -> str:
     request = server.request
     if request is None and not server.volumes:
         return f'has no vdisks: openstack server evacuate {server.id}'
+    kept = [v.id for v in server.volumes if facts_.is_host(v.host, host)]
     if request is None or request.on_host_loss != flavor.BLANK:
+        if server.volumes and not kept:
+            hosts = ', '.join(sorted({v.host for v in server.volumes}))
+            return (
+                f'has its data on {hosts}, from where it had come: openstack '
+                f'server evacuate {server.id}'
+            )
         return (
             'has a flavor without '
             f'{flavor.NAMESPACE}{flavor.ON_HOST_LOSS}={flavor.BLANK}, and '
@@ -85,7 +92,6 @@ def why_stays(server: facts.Server, host: str) -> str:
         return f'has a task of Nova: {server.task}'
     if server.vm_state not in _EVACUABLE:
         return f'is in state {server.vm_state}, in which Nova evacuates none'
-    kept = [v.id for v in server.volumes if facts_.is_host(v.host, host)]
     if kept:
         return (
             f'has volume {", ".join(kept)}, whose data is not given up: '

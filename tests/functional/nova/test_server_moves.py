@@ -455,6 +455,28 @@ class LostHostTest(ServerMovesTestCase):
         )
 
 
+class LostDestinationTest(ServerMovesTestCase):
+    asked = LostHostTest.asked
+
+    def test_data_that_has_not_arrived_is_kept(self):
+        server, ids = self.boot_bound()
+        source = self.host_of(server).name
+        before = sorted(self.places(ids))
+        self._migrate_server(server)
+        self._confirm_resize(server)
+        self.reconcile()
+        lost = self.computes[self.host_of(server).name]
+        lost.stop()
+        self.api.put_service_force_down(lost.service_ref.uuid, True)
+        self._evacuate_server(server, expected_state='SHUTOFF')
+        self.assertEqual(source, self.host_of(server).name)
+        self.assertEqual(before, sorted(self.places(ids)))
+        self.assertEqual(
+            before,
+            sorted((source, d) for d in self.claims(server['id'])[source]),
+        )
+
+
 class OtherSizeTest(ServerMovesTestCase):
     def test_a_resize_to_another_size_does_not_change_hosts(self):
         server, ids = self.boot_bound()

@@ -33,16 +33,26 @@ SERVER = facts.Server(
 class WhyStaysTest(unittest.TestCase):
     def test_servers(self):
         kept = dataclasses.replace(VOLUME, host='lost')
+        no_blank = flavor.VDiskRequest(1, 100)
         for fields, word in (
             ({}, ''),
             ({'vm_state': 'stopped'}, ''),
             ({'vm_state': 'error'}, ''),
             ({'request': None, 'volumes': ()}, 'openstack server evacuate s'),
-            ({'request': None}, 'without diskplacer:on_host_loss=blank'),
             (
-                {'request': flavor.VDiskRequest(1, 100)},
+                {'request': None, 'volumes': (VOLUME, kept)},
                 'without diskplacer:on_host_loss=blank',
             ),
+            (
+                {'request': no_blank, 'volumes': (kept,)},
+                'without diskplacer:on_host_loss=blank',
+            ),
+            (
+                {'request': no_blank},
+                'data on live, from where it had come: openstack server '
+                'evacuate s',
+            ),
+            ({'request': no_blank, 'volumes': ()}, 'without diskplacer:'),
             ({'flavor_error': 'bad'}, 'has a flavor that is wrong: bad'),
             ({'is_locked': True}, 'openstack server unlock s'),
             ({'task': 'rebuilding'}, 'has a task of Nova: rebuilding'),
