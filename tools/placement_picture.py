@@ -23,6 +23,8 @@ import json
 import pathlib
 import typing
 
+from tools import svg
+
 _TOP = pathlib.Path(__file__).parents[1]
 RESULT = _TOP / 'benchmarks/results/placement_quality.json'
 PICTURE = _TOP / 'doc/source/_static/placement-quality.svg'
@@ -142,25 +144,7 @@ def draw(figures: Figures) -> str:
         ]
     height = _TOP_Y + _HEIGHT + 90
     title = 'GiB accepted and vdisks that share a disk, by offered load'
-    return '\n'.join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="960" '
-            f'height="{height}" viewBox="0 0 960 {height}" role="img" '
-            'aria-labelledby="title" '
-            'font-family="Helvetica, Arial, sans-serif" font-size="13" '
-            'fill="#1d2733">',
-            f'  <title id="title">{title}</title>',
-            '  <style>',
-            '    .grid { stroke: #d9dfe7; stroke-width: 1 }',
-            '    .head { font-weight: bold }',
-            '    .small { font-size: 12px; fill: #44546a }',
-            '  </style>',
-            f'  <rect width="960" height="{height}" fill="#ffffff"/>',
-            *(f'  {element}' for element in body),
-            '</svg>',
-            '',
-        ]
-    )
+    return svg.document(title, height, body)
 
 
 def main() -> None:

@@ -115,6 +115,9 @@ class IOLoop:
         """
         servers, disks = self._servers(), self._disks()
         if servers is None or disks is None:
+            # what is in force would stay for as long as nothing is known
+            self._sampler = self._manager = None
+            self._decision = self.interval = None
             return
         now, began = time.monotonic(), time.thread_time()
         if self._sampler is None:

@@ -90,14 +90,19 @@ class SavedSettings:
         A disk that is plugged in again or moved to another slot becomes a new
         device with new settings. Those of its former device are restored.
 
+        Another process may have restored the disk, and removed the file. The
+        caller is about to change the disk, so the file is written again.
+
         :raises DiskPlacerError: the file cannot be read or is malformed, or
-            the former device cannot be restored.
+            cannot be written again, or the former device cannot be restored.
         :raises OSError: the kernel refuses to restore the former device.
         """
         saved = self._load(uuid)
         if saved is None:
             return None
         if (saved.device, saved.sequence) == (device, sequence):
+            if not files.exists(self._path(uuid)):
+                self.save(uuid, saved)
             return dict(saved.values)
         self.restore(uuid)
         return None

@@ -138,6 +138,8 @@ class BFQSettings:
         self._kept_s: dict[str, float] = {}
         # by the UUID of a disk, and whether several servers are lowered
         self._trials: dict[tuple[str, bool], turns.Trial] = {}
+        # by the UUID of a disk: of what is in force there
+        self._in_force: dict[str, turns.Trial] = {}
         # disks with saved settings that have BFQ's own
         self._own: set[str] = set()
         self._log = log_once.ChangeLogger(LOG)
@@ -154,7 +156,8 @@ class BFQSettings:
         :param contended: hard disks with BFQ whose active servers differ in
             weight.
         :param seconds: the length of the interval.
-        :returns: the trials of these disks, by UUID.
+        :returns: the trials of these disks, and of those that are restored
+            soon, by UUID.
         :raises DiskError: the saved settings cannot be listed.
         """
         tried = {
@@ -175,6 +178,11 @@ class BFQSettings:
             for uuid, left in self._kept_s.items()
             if left > seconds
         } | dict.fromkeys(trials, _KEPT_S)
+        self._in_force = {
+            uuid: trial
+            for uuid, trial in (self._in_force | trials).items()
+            if uuid in self._kept_s
+        }
         failed = {}
         saved = self._saved.uuids()
         for uuid in {*devices, *saved}:
@@ -186,7 +194,7 @@ class BFQSettings:
             except (exception.DiskPlacerError, OSError) as error:
                 failed[uuid] = str(error)
                 # what is not in force is not tried
-                trials.pop(uuid, None)
+                self._in_force.pop(uuid, None)
                 for several in (False, True):
                     self._trials.pop((uuid, several), None)
         for uuid, reason in failed.items():
@@ -197,7 +205,7 @@ class BFQSettings:
                 reason,
             )
         self._log.clear_except(failed)
-        return trials
+        return dict(self._in_force)
 
     def restore(self) -> None:
         """Restore all disks, also those that an earlier agent changed.

@@ -96,17 +96,15 @@ class ControllerFinder:
         # searches for which a disk has not had the scheduler that it needs
         self._waiting: collections.Counter[str] = collections.Counter()
         self._log = log_once.ChangeLogger(LOG, logging.ERROR)
+        self._restore_log = log_once.ChangeLogger(LOG)
         self._left_out_log = log_once.ChangeLogger(LOG, logging.INFO)
         self._advice_log = log_once.ChangeLogger(LOG)
         self._dry_run_log = log_once.ChangeLogger(LOG, logging.INFO)
 
     def find(self, sample: types.Sample) -> Controllers:
-        """Find the controllers of all disks.
-
-        :raises DiskError: io.cost of a disk that is gone is not restored.
-        """
+        """Find the controllers of all disks."""
         if self._on:
-            self._io_cost.disable_except(sample.devices)
+            self._restore_others(sample.devices)
         active, refusals, left_out = {}, {}, {}
         profiles: collections.abc.Mapping[str, list[definitions.Profile]] = {}
         if self._can_leave_out:
@@ -126,6 +124,18 @@ class ControllerFinder:
         found = Controllers(active, refusals, left_out)
         self._log_findings(found, sample.devices)
         return found
+
+    def _restore_others(self, devices: collections.abc.Container[str]) -> None:
+        """Restore io.cost of all other disks; one that hangs harms none."""
+        failure = ''
+        try:
+            self._io_cost.disable_except(devices)
+        except exception.DiskError as error:
+            failure = str(error)
+        if failure:
+            self._restore_log.log('', 'io.cost: %s', failure)
+        else:
+            self._restore_log.clear('')
 
     def _controller(
         self, device: Device, profiles: list[definitions.Profile]

@@ -17,7 +17,8 @@ its throughput, and a disk without seeks nothing. So a load that lasts is
 tried: with BFQ's own settings, whose throughput is the reference, and then
 with turns from the shortest on. The first ones that cost no more than allowed
 are kept, or else BFQ's own settings. Later the disk is tried again. A load
-that pauses may be another one afterwards, so its trial is given up.
+that pauses may be another one afterwards, so its trial is given up, and after
+a long pause the disk is tried as one that was never tried.
 """
 
 import collections.abc
@@ -46,6 +47,10 @@ _BUSY = 0.9
 
 # A trial ends without a result once nothing was counted for this long.
 _PAUSE_S = 10.0
+
+# The result of a trial is of another load once nothing was counted for this
+# long. Loads that come and go more often than that are taken for the same.
+_FORGET_S = 300.0
 
 # Seconds until the next trial: after one with another result than before, and
 # at most.
@@ -107,7 +112,7 @@ def step(
     if trial.left_s is not None:
         left_s = trial.left_s - seconds
         if left_s > 0:
-            return dataclasses.replace(trial, left_s=left_s)
+            return dataclasses.replace(trial, left_s=left_s, paused_s=0.0)
         return dataclasses.replace(
             trial, choice=None, before=trial.choice, left_s=None
         )
@@ -130,14 +135,14 @@ def step(
 def pause(trial: Trial, seconds: float) -> Trial:
     """Return the state after an interval that is not counted.
 
-    After a long pause, what was in force before the trial is again, and for as
-    long as it was.
+    After ten seconds, what was in force before the trial is again, and for as
+    long as it was. After five minutes the next trial is that of a new load.
     """
-    if trial.left_s is not None:
-        return trial
     paused_s = trial.paused_s + seconds
-    if paused_s < _PAUSE_S:
+    if paused_s < (_FORGET_S if trial.left_s is not None else _PAUSE_S):
         return dataclasses.replace(trial, paused_s=paused_s)
+    if trial.left_s is not None:
+        return Trial(choice=trial.choice, lost=trial.lost)
     return Trial(
         choice=trial.before,
         left_s=trial.kept_s,

@@ -33,6 +33,9 @@ LOG = logging.getLogger(__name__)
 # Seconds for which a warning of grown errors stays in force.
 _GROWTH_SECONDS = 86400
 
+# What names the counters of the kernel in the store, behind the disk's UUID.
+_KERNEL = '.kernel'
+
 # Degrees Celsius below the threshold at which a warning ends.
 _HYSTERESIS = 3
 
@@ -135,21 +138,28 @@ class HealthMonitor:
                     error = f'SMART of {device.name}: no answer'
             except exception.DiskError as raised:
                 error = str(raised)
-            report = probe.latest
             if error:
+                # what the disk has said before is not over
                 self._no_smart.log(device.uuid, '%s', error)
-                report = smart.read_kernel_counter(device.name)
-            else:
-                self._no_smart.clear(device.uuid)
+                self._temperatures.pop(device.uuid, None)
+                self._check_errors(
+                    device,
+                    device.uuid + _KERNEL,
+                    smart.read_kernel_counter(device.name),
+                    time.time(),
+                )
+                continue
+            self._no_smart.clear(device.uuid)
             # None: the disk is in standby
-            if report is not None:
-                self._check(device, report, time.time())
+            if probe.latest is not None:
+                self._check(device, probe.latest, time.time())
         self._no_smart.clear_except(devices)
         self.warnings.clear_except(devices)
         for uuid in self._temperatures.keys() - devices.keys():
             del self._temperatures[uuid]
 
     def _check(self, device: Device, report: smart.Report, now: float) -> None:
+        """Warn by a disk's answer."""
         uuid, name, threshold = device.uuid, device.name, self._threshold
         degrees = report.temperature
         if degrees is None:
@@ -171,20 +181,37 @@ class HealthMonitor:
             f'disks: diskplacer-manage disk drain {uuid}',
             not report.passed,
         )
-        before = self._store.load(uuid)
+        self._check_errors(device, uuid, report, now)
+
+    def _check_errors(
+        self, device: Device, source: str, report: smart.Report, now: float
+    ) -> None:
+        """Warn if errors of a disk have grown, by SMART or by the kernel.
+
+        :param source: the name of the counters in the store.
+        """
+        before = self._store.load(source)
         after = track_error_growth(before, report, now)
         if after != before:
-            self._store.save(uuid, after)
+            self._store.save(source, after)
+        # what one of both has seen is true while only the other one answers
         texts = [
-            f'{name} from {growth["from"]} to {report.errors[name]}'
-            for name, growth in after['grown'].items()
+            f'{name} from {growth["from"]} to {state["errors"][name]}'
+            for stored in (device.uuid, device.uuid + _KERNEL)
+            for state in [after if stored == source else self._load(stored)]
+            for name, growth in state['grown'].items()
+            if now - growth['at'] <= _GROWTH_SECONDS
         ]
         self.warnings.update(
-            uuid,
+            device.uuid,
             types.ERRORS,
-            f'errors of {name} have grown: {", ".join(texts)}',
+            f'errors of {device.name} have grown: {", ".join(texts)}',
             bool(texts),
         )
+
+    def _load(self, source: str) -> dict[str, Any]:
+        state = self._store.load(source)
+        return state if isinstance(state, dict) else {'grown': {}}
 
 
 def track_error_growth(

@@ -162,6 +162,29 @@ class IOLoopTest(base.BaseTestCase):
         # totals go on
         self.assertEqual(3, self.loop.interval.rounds)
 
+    def test_weights_are_restored_while_the_disks_are_not_known(self):
+        disks, intervals = self.disks, []
+
+        def be(value):
+            def step():
+                self.disks = value
+
+            return step
+
+        self.run_loop(
+            be(None),
+            lambda: intervals.append((self.loop.interval, self.restored())),
+            be(disks),
+            lambda: intervals.append((self.loop.interval, self.restored())),
+        )
+        self.assertEqual((None, 1), intervals[0])
+        self.assertIsNotNone(intervals[1][0])
+        # and once at the end
+        self.assertEqual(2, self.restored())
+
+    def restored(self):
+        return self.restore.call_count
+
     def test_a_failed_decision_is_not_repeated_at_once(self):
         self.fail(self.apply)()
         self.run_loop(self.heal(self.apply), *[lambda: None] * 9)

@@ -98,6 +98,15 @@ class SavedSettingsTest(base.BaseTestCase):
         self.assertEqual([], again.uuids())
         self.assertIsNone(again.get_originals(UUID, 'sda', '7'))
 
+    def test_another_process_restores_what_this_one_changes_again(self):
+        self.saved.save(UUID, SETTINGS)
+        self.start().restore(UUID)
+        self.assertEqual([], self.saved.uuids())
+        self.assertEqual(
+            {'scheduler': 'none'}, self.saved.get_originals(UUID, 'sda', '7')
+        )
+        self.assertEqual([UUID], self.start().uuids())
+
     def test_file_of_an_earlier_release(self):
         self.write(json.dumps(FILE))
         self.assertEqual(

@@ -258,9 +258,9 @@ class BFQSettingsTest(testtools.TestCase):
             self.assertEqual(SEVERAL, self.get(A))
             self.assertEqual(ORIGINAL, self.get(B))
             for _ in range(int(10 / seconds) - 1):
-                self.apply(seconds=seconds)
+                self.assertEqual({A.uuid}, set(self.apply(seconds=seconds)))
             self.assertEqual(SEVERAL, self.get(A))
-            self.apply(seconds=seconds)
+            self.assertEqual({}, self.apply(seconds=seconds))
             self.assertEqual(ORIGINAL, self.get(A))
             self.assertEqual([], self.saved())
 

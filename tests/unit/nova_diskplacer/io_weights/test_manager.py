@@ -13,6 +13,7 @@
 """Tests of what happens in an interval; no kernel controller is needed."""
 
 import dataclasses
+from unittest import mock
 
 import fixtures
 import numpy
@@ -492,6 +493,14 @@ class WeightManagerTest(testtools.TestCase):
         self.devices = {}
         self.apply()
         self.assertEqual({}, self.io_cost.enabled)
+
+    def test_io_cost_of_another_disk_cannot_be_restored(self):
+        """A disk that hangs, and is not one of these, harms none of these."""
+        error = exception.DiskError('gone')
+        self.io_cost.disable_except = mock.Mock(side_effect=error)
+        for _ in range(11):
+            self.assertEqual({}, self.apply().errors)
+        self.assertEqual(1, self.log.output.count('io.cost: gone'))
 
     def test_invalid_options(self):
         for options in ({'curve': 'steep'}, {'tiers': {'gold': '60-50'}}):

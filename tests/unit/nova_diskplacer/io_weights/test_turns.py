@@ -52,8 +52,10 @@ class StepTest(unittest.TestCase):
             self.assertIsNone(trial.lost)
 
     def test_a_disk_that_is_not_at_its_limit_is_not_tried(self):
-        trial = last(turns.Trial(1), 0.016, 0.2, seconds=100, busy=0.8)
-        self.assertEqual(turns.Trial(1), trial)
+        trial = last(turns.Trial(1), 0.016, 0.2, seconds=1000, busy=0.8)
+        self.assertEqual(
+            turns.Trial(1), dataclasses.replace(trial, paused_s=0.0)
+        )
 
     def test_without_seeks_the_shortest_turns_are_kept(self):
         for first in (None, 1, 4):
@@ -109,6 +111,23 @@ class StepTest(unittest.TestCase):
             self.assertEqual(choice, paused.choice)
         self.assertEqual(60.0, paused.left_s)
         self.assertEqual(4, last(paused, 0.016, 0.2, seconds=80).choice)
+
+    def test_a_load_after_a_long_pause_is_soon_tried(self):
+        """The one before had turns for nothing, these cost the disk much."""
+        trial = last(turns.Trial(1), 0.0, 0.2, seconds=3000)
+        self.assertGreater(trial.left_s, 300.0)
+        for pause_s, tried_after_s in ((290, trial.left_s), (300, 20.0)):
+            paused = trial
+            for _ in range(pause_s):
+                paused = turns.pause(paused, 1.0)
+            self.assertEqual((0, 0.0), (paused.choice, paused.lost))
+            self.assertEqual(tried_after_s, paused.left_s)
+        # pauses that are interrupted do not add up
+        for _ in range(3):
+            for _ in range(290):
+                trial = turns.pause(trial, 1.0)
+            trial = last(trial, 0.0, 0.2, seconds=1)
+        self.assertGreater(trial.left_s, 300.0)
 
     def test_pauses_add_up_only_between_intervals_that_count(self):
         trial = last(turns.Trial(1), 0.0, 0.02, seconds=20)

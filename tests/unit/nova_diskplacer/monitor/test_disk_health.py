@@ -298,6 +298,39 @@ class HealthTest(testtools.TestCase):
         )
         self.assertEqual({}, self.poll())
 
+    def test_an_answer_that_fails_ends_no_warning(self):
+        self.poll()
+        self.poll(passed=False, errors=9)
+        for _ in range(2):
+            self.smartctl.says(REFUSED, 2)
+            self.health.poll(self.devices)
+            warnings = self.health.warnings.for_disk('one')
+            self.assertEqual({'failing', 'errors'}, set(warnings))
+        # and what grows meanwhile has grown
+        warnings = self.poll(passed=False, errors=12)['one']
+        self.assertIn('from 7 to 12', warnings['errors'])
+        self.assertNotIn('has ended', self.log.output)
+        self.assertEqual({'errors'}, set(self.poll(errors=12)['one']))
+
+    def test_requests_fail_while_smart_does_not_answer(self):
+        self.poll()
+        self.smartctl.says(REFUSED, 2)
+        counts = {'failed requests': 3}
+        self.useFixture(
+            fixtures.MockPatch(
+                'nova_diskplacer.monitor.smart.read_kernel_counter',
+                lambda name: smart.Report('', True, None, dict(counts)),
+            )
+        )
+        for count, word in ((3, ''), (5, 'failed requests from 3 to 5')):
+            counts['failed requests'] = count
+            self.health.poll(self.devices)
+            warnings = self.health.warnings.for_disk('one')
+            self.assertIn(word, warnings.get('errors', ''))
+            self.assertEqual(bool(word), bool(warnings))
+        # for a day
+        self.assertIn(word, self.poll()['one']['errors'])
+
     def test_errors_grow(self):
         self.poll()
         self.assertEqual(
