@@ -82,6 +82,9 @@ class Moves(Protocol):
     def remove_export(self, volume: Volume) -> bool:
         """Return whether a volume moves, whose export is cared for."""
 
+    def check_whole(self, volume: Volume) -> None:
+        """Raise BindingError if the data of a volume may be elsewhere."""
+
 
 @dataclasses.dataclass
 class Connections:
@@ -149,6 +152,9 @@ class Connections:
             )
             if moved is not None:
                 return moved
+        elif self.moves:
+            # of Cinder itself, such as a backup or its restoration
+            self.moves.check_whole(volume)
         if not here and not export.needs_remote_export(volume):
             handover.hand_over(
                 self.operations, context, volume, request, connector['host']

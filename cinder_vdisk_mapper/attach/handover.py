@@ -43,12 +43,16 @@ from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer import exception
+from nova_diskplacer.placement import client as placement_client
 
 LOG = logging.getLogger(__name__)
 
 # Task of a server while Nova attaches its volumes to the host that it is
 # evacuated to.
 _EVACUATED = 'rebuild_block_device_mapping'
+
+#: Task of a server that is unshelved, when its volumes are attached.
+UNSHELVED = 'spawning'
 
 
 def hand_over(
@@ -71,7 +75,9 @@ def hand_over(
     """
     server = request.server
     if server is None or (
-        server.host != host and not _is_evacuated(context, server, host)
+        server.host != host
+        and not _is_unshelved(operations, server)
+        and not _is_evacuated(context, server, host)
     ):
         raise _refused(volume, f'no server on host {host!r} attaches it')
     service, target = find_target(context, volume, host)
@@ -133,6 +139,31 @@ def connect_by_new_backend(
             f'{volume.host} does not attach volume {volume.id}: {error}'
         ) from error
     return connection
+
+
+def claims_elsewhere(operations: Operations, server: nova_api.Server) -> bool:
+    """Return whether a server claims disks of another backend or host.
+
+    :raises DiskPlacerError: Placement or a disk does not answer.
+    """
+    here = {disk.uuid for disk in operations.backend.disks()}
+    claims = operations.placement.allocations(server.uuid).resources
+    return any(
+        placement_client.GB in resources and provider not in here
+        for provider, resources in claims.items()
+    )
+
+
+def _is_unshelved(operations: Operations, server: nova_api.Server) -> bool:
+    """Return whether Nova unshelves a server on another host.
+
+    It has no host until its volumes are attached.
+    """
+    return (
+        server.host is None
+        and server.task == UNSHELVED
+        and claims_elsewhere(operations, server)
+    )
 
 
 def _is_evacuated(context: Any, server: nova_api.Server, host: str) -> bool:

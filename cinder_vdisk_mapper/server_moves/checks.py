@@ -28,6 +28,7 @@ from oslo_log import log as logging
 
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import export
+from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import errors
@@ -36,7 +37,6 @@ from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import is_migrating
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
-from nova_diskplacer.placement import client as placement_client
 
 LOG = logging.getLogger(__name__)
 
@@ -44,10 +44,15 @@ LOG = logging.getLogger(__name__)
 _MIGRATING = 'migrating'
 
 # Tasks of a server to whose host Nova attaches volumes as it has moved: by a
-# migration or resize, or by being unshelved. It is rebuilt where it is, maybe
-# before its data has arrived.
-_UNSHELVED = 'spawning'
-_ARRIVING = ('resize_finish', _UNSHELVED, 'rebuild_block_device_mapping')
+# migration or resize, by the revert of one, where a volume that was handed
+# over blank has content now, or by being unshelved. It is rebuilt where it is,
+# maybe before its data has arrived.
+_ARRIVING = (
+    'resize_finish',
+    'resize_reverting',
+    handover.UNSHELVED,
+    'rebuild_block_device_mapping',
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -126,17 +131,7 @@ def read(
     """
     backend = operations.backend
     location = naming.location(volume)
-    disks = {disk.uuid for disk in backend.disks()}
     server = request.server
-    claims = (
-        operations.placement.allocations(server.uuid).resources
-        if server
-        else {}
-    )
-    elsewhere = any(
-        placement_client.GB in resources and provider not in disks
-        for provider, resources in claims.items()
-    )
     vdisks = [
         vdisk
         for disk in location.disks
@@ -148,7 +143,8 @@ def read(
         server=server,
         connector=connector,
         attached=attached,
-        elsewhere=elsewhere,
+        elsewhere=server is not None
+        and handover.claims_elsewhere(operations, server),
         of_flavor=request.of_flavor,
         is_block=_is_block(backend, request.name, bool(attached & here)),
         target_helper=target_helper,
@@ -183,7 +179,7 @@ def is_move(facts: Facts) -> bool:
         return server.task in _ARRIVING
     if server.host is None:
         # Nova attaches the volumes of an unshelved server before it has a host
-        return server.task == _UNSHELVED
+        return server.task == handover.UNSHELVED
     return server.host in facts.here and server.task == _MIGRATING
 
 

@@ -156,6 +156,8 @@ class ServerMoves:
         elif role is _Role.SOURCE and recorded.phase == record.LEFT:
             # a decision was taken back when all was detached already
             self.source.unexport(volume)
+        elif role is _Role.SOURCE:
+            self.source.end_lost(volume, recorded)
         now = store.read(volume.id)
         # if it is aborted, only the other host has something to undo
         if now is not None and now.phase != record.ABORTING:
@@ -212,6 +214,11 @@ class ServerMoves:
                 'The move of the server of %s is not gone on with: %s',
                 subject,
                 error,
+            )
+        except Exception:
+            # the other volumes of the backend need its start
+            LOG.exception(
+                'The move of the server of %s is not gone on with', subject
             )
 
     def _remove_orphan(self, name: str) -> None:

@@ -114,6 +114,32 @@ class SettleMove(vdisk_steps.VDiskSteps):
         """
         return remote_vdisks.path(self.backend.disk_root, self.name)
 
+    def reconnect(self) -> None:
+        """Attach the remote vdisk again, whose session may be gone.
+
+        It is if this host was booted while the other one was away. While that
+        still is, the next attempt does.
+        """
+        recorded = store.read(self.volume_id)
+        if (
+            recorded is None
+            or recorded.phase not in (record.ATTACHED, record.LEFT)
+            or self._is_connected()
+        ):
+            return
+        try:
+            self.destination.go_on(store.fresh(self.volume_id), recorded)
+        except exception.DiskPlacerError as error:
+            raise remote_vdisks.Away(str(error)) from None
+        LOG.info('%s is attached to this host again', self.name)
+
+    def _is_connected(self) -> bool:
+        try:
+            remote_vdisks.size_bytes(self.device)
+        except remote_vdisks.Away:
+            return False
+        return True
+
     def leave(self) -> None:
         """Ask the source to record that the server has left it for good.
 
@@ -202,8 +228,27 @@ class SettleMove(vdisk_steps.VDiskSteps):
     def check_target(self) -> None:
         size = store.fresh(self.volume_id).size * GIB
         if not self.has_arrived():
-            size = max(size, remote_vdisks.size_bytes(self.device))
+            size = max(size, self._remote_bytes())
         copies.check_whole(self.backend, self.disk, self.name, size)
+
+    def _remote_bytes(self) -> int:
+        """Return the size of the remote vdisk.
+
+        After the decision, which has compared it, 0 if its host is lost.
+
+        :raises Away: its host does not answer.
+        """
+        try:
+            return remote_vdisks.size_bytes(self.device)
+        except remote_vdisks.Away:
+            recorded = store.read(self.volume_id)
+            if (
+                recorded
+                and self.is_decided()
+                and other_host.is_removed(recorded.source)
+            ):
+                return 0
+            raise
 
     def is_decided(self) -> bool:
         """Return whether the target is the volume.
@@ -450,6 +495,7 @@ def settle(move: SettleMove) -> None:
             move.source.condemn()
         move.source.delete()
         return
+    move.reconnect()
     move.check_sight()
     try:
         move.leave()

@@ -144,6 +144,8 @@ class Source:
             )
             if recorded is None or act not in (Act.ABORT, Act.ASK):
                 return act, recorded
+            if act is Act.ASK and self.end_lost(volume, recorded):
+                continue
             if act in tried:
                 raise tried[act] or checks.refused(
                     volume, 'the host of its last move does not answer'
@@ -268,6 +270,27 @@ class Source:
         if is_undone and store.read(volume.id) == recorded:
             store.forget(volume.id, recorded)
 
+    def end_lost(self, volume: Volume, recorded: Record) -> bool:
+        """Undo a decided move whose destination is lost; repeatable.
+
+        :returns: False if it is not decided, or nobody has removed the
+            destination's service, so that it may come back.
+        :raises DiskPlacerError: the move is not undone.
+        """
+        if recorded.phase != record.DECIDING or not other_host.is_removed(
+            recorded.to
+        ):
+            return False
+        LOG.error(
+            'Volume %s stays on %s: %s, where its server was to have it, is '
+            'removed, and what the server wrote there last is lost',
+            volume.id,
+            self.backend_host,
+            recorded.to,
+        )
+        self.abort(volume, recorded)
+        return True
+
     def _unexport(self, volume: Volume) -> None:
         """Remove an export, and the device for it; its lock is held.
 
@@ -347,7 +370,9 @@ class Source:
             self.abort(volume, recorded)
         elif act is Act.EXPORT:
             self._export(cinder_context.get_admin_context(), volume)
-            self._admit(volume, attached[recorded.host])
+            # it is detached there if the server was deleted while it decided
+            if connector := attached.get(recorded.host):
+                self._admit(volume, connector)
         else:
             self.release(volume, recorded)
             other_host.go_on(volume, recorded.to, recorded.host)

@@ -143,7 +143,7 @@ class Network(fixtures.Fixture):
                 lambda *args, **kwargs: self,
             ),
             # they read sysfs, which has no files
-            ('nova_diskplacer.disks.remote.size_bytes', os.path.getsize),
+            ('nova_diskplacer.disks.remote.size_bytes', self.size_bytes),
             (
                 'nova_diskplacer.disks.remote.writes',
                 lambda path: f'1/sda/{os.stat(path).st_mtime_ns}',
@@ -198,6 +198,11 @@ class Network(fixtures.Fixture):
             os.symlink(device, path)
         self.sessions.add(iqn)
         return {'path': os.path.realpath(path), 'type': 'block'}
+
+    def size_bytes(self, path):
+        if not os.path.exists(path):
+            raise remote.Away(f'{path} is gone')
+        return os.path.getsize(path)
 
     def disconnect_volume(self, properties, device_info, force=False):
         """Do as os-brick, for which a missing session is no error."""

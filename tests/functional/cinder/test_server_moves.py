@@ -33,6 +33,7 @@ from cinder_vdisk_mapper.server_moves import stale_moves
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 from nova_diskplacer.disks import move_records
+from nova_diskplacer.disks import remote as remote_vdisks
 from tests.functional.cinder import moves_base
 
 
@@ -279,6 +280,46 @@ class ColdMigrationTestCase(moves_base.MoveTestCase):
             self.path, os.path.realpath(self.connect(back)['device_path'])
         )
         self.assertAtRest()
+
+    def test_a_blank_vdisk_of_a_server_that_is_unshelved(self):
+        """It is given to the host where the server has its claim."""
+        self.delete_attachment(self.first)
+        # its user attaches it to no other host
+        self.is_on(None, 'spawning')
+        backend = self.here.backend
+        with mock.patch.object(backend, 'written', lambda *_: False):
+            self.assertRaises(
+                client.OpenStackApiException,
+                self.connect,
+                self.reserve(self.volume_, self.server_id),
+                'host2',
+            )
+            self.assertEqual(moves_base.HERE, self.row.host)
+            self.claim_there()
+            (reserved,) = self.attachments()
+            self.connect(reserved, 'host2')
+        self.assertEqual(moves_base.THERE, self.row.host)
+        self.assertIsNone(self.phase)
+        self.assertEqual({self.target: self.server_id}, self.held(self.there))
+        self.assertEqual({}, self.held(self.here))
+
+    def test_reverted_after_a_blank_vdisk_was_handed_over(self):
+        """What the server has written since goes back with it."""
+        backend = self.here.backend
+        with mock.patch.object(backend, 'written', lambda *_: False):
+            second = self.resize()
+        self.assertEqual(moves_base.THERE, self.row.host)
+        self.assertIsNone(self.phase)
+        with open(self.info['device_path'], 'r+b') as stream:
+            stream.write(b'two')
+        back = self.reserve(self.volume_, self.server_id)
+        self.delete_attachment(second)
+        self.claim_back()
+        self.is_on('host1', 'resize_reverting')
+        path = self.connect(back)['device_path']
+        self.assertEqual(b'two', self.content(path))
+        self.assertEqual(record.ATTACHED, self.phase)
+        self.assertEqual(moves_base.THERE, self.row.host)
 
     def test_confirmed(self):
         """The source is left only when Nova takes nothing back any more."""
@@ -608,14 +649,22 @@ class OrderTestCase(moves_base.MoveTestCase):
         self.assertEqual(1, len(self.network.targets))
         # a clone or a backup could lack what the server has written there
         driver = self.driver(0)
+        backup = (self.context, self.row, {'host': 'host1'})
         for call, arguments in (
             (driver.create_cloned_volume, (None, self.row)),
             (driver.unmanage, (self.row,)),
+            (driver.create_export, backup),
         ):
             error = self.assertRaises(
                 cinder_exc.VolumeDriverException, call, *arguments
             )
             self.assertIn('try again later', str(error))
+        # nor does it keep the source from starting
+        self.network.lose_power('host1')
+        self.restart_host(0)
+        self.assertTrue(self.driver(0).initialized)
+        self.assertEqual(1, len(self.network.targets))
+        self.assertNotIn('Traceback', self.log.output)
         # it has not decided: the next attachment is at the source
         self.is_on('host1')
         self.first = self.reserve(self.volume_, self.server_id)
@@ -624,6 +673,52 @@ class OrderTestCase(moves_base.MoveTestCase):
         self.assertRaises(
             store.Changed, store.forget, self.volume_['id'], found
         )
+
+    def lose_while_it_decides(self):
+        second = self.migrate()
+        volume_id = self.volume_['id']
+        store.advance(volume_id, store.read(volume_id), record.DECIDING)
+        self.delete_attachment(second)
+        self.set_state(1, 'down')
+        self.assertRaises(
+            cinder_exc.VolumeDriverException,
+            self.driver(0).extend_volume,
+            self.row,
+            2,
+        )
+        self.lose(1)
+
+    def test_its_host_is_lost_while_it_decides(self):
+        """The vdisk of the source is the volume again."""
+        self.lose_while_it_decides()
+        self.is_on('host1')
+        self.connect(self.reserve(self.volume_, self.server_id))
+        self.assertIsNone(self.phase)
+        self.assertEqual({}, self.network.targets)
+        self.assertEqual(b'one', self.content(self.path))
+        self.assertIn('what the server wrote there last is', self.log.output)
+
+    def test_it_is_deleted_when_its_host_was_lost(self):
+        self.lose_while_it_decides()
+        self.delete(self.volume_)
+        self.assertEqual({}, self.network.targets)
+        self.assertEqual({}, self.held(self.here))
+
+    def test_both_lose_power_and_the_source_starts_last(self):
+        self.migrate()
+        for index, host in enumerate(('host1', 'host2')):
+            self.kill(index)
+            self.network.lose_power(host)
+        self.network.broken.add('create')
+        self.volume[1] = self.restart('host2')
+        self.assertEqual(set(), self.network.sessions)
+        self.assertRaises(remote_vdisks.Away, self.settle)
+        self.network.broken.clear()
+        self.volume[0] = self.restart('host1')
+        self.settle()
+        self.assertIsNone(self.phase)
+        self.assertEqual(moves_base.THERE, self.row.host)
+        self.assertEqual(b'one', self.content(self.link_there))
 
     def test_detached_before_the_decision_was_taken_back(self):
         """Nobody attaches the volume any more, and it can be changed."""

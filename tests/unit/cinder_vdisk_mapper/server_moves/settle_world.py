@@ -204,7 +204,13 @@ class World(worlds.World):
         worlds.World.save(self, disk)
 
     def go_on(self, volume, found):
-        """Have the other host release its vdisk."""
+        """Have the other host release its vdisk, or log in there again."""
+        if self.saved == A:
+            assert self.gone
+            if self.blocked:
+                raise exception.DiskError('no login')
+            self.gone = False
+            return
         assert self.saved == B
         if self.session:
             raise worlds.Lost('the session is open')
@@ -258,6 +264,11 @@ class World(worlds.World):
         if self.blocked:
             raise remote_vdisks.Away('away')
 
+    def remote_bytes(self):
+        if self.gone:
+            raise remote_vdisks.Away('its device is gone')
+        return GIB
+
     def source_writes(self):
         self.check_there()
         return f'1/sda/{self.writes[A]}'
@@ -283,6 +294,8 @@ class World(worlds.World):
             self.blocked = False
 
     patience = 5
+    # this host was booted while the other one was away
+    gone = False
     # an operator has removed the service of the other host
     removed = False
     copied = ''

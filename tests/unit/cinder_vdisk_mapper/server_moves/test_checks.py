@@ -46,6 +46,7 @@ class MoveTestCase(testtools.TestCase):
     def test_moves(self):
         for task in (
             'resize_finish',
+            'resize_reverting',
             'spawning',
             'rebuild_block_device_mapping',
         ):

@@ -94,7 +94,7 @@ class SettlingTestCase(unittest.TestCase):
             (remote_vdisks, 'in_use', world.in_use),
             (remote_vdisks, 'writes', lambda _: world.source_writes()),
             (other_host, 'is_removed', lambda _: world.removed),
-            (remote_vdisks, 'size_bytes', lambda device: settle_world.GIB),
+            (remote_vdisks, 'size_bytes', lambda _: world.remote_bytes()),
         ):
             patch = mock.patch.object(target, name, value)
             patch.start()
@@ -204,12 +204,29 @@ class WalkTestCase(SettlingTestCase):
         for world in self.killed(False):
             if (world.link, world.saved) == (B, A):
                 world.go_away()
-                world.removed = True
+                # and this host was booted
+                world.gone = world.removed = True
                 world.command('settle')
                 self.assertEqual(B, world.saved)
                 break
         else:
             self.fail('it was never killed there')
+
+    def test_this_host_is_booted_while_the_other_one_is_away(self):
+        for phase in (record.LEFT, record.DECIDING):
+            world = self.make_world(False)
+            world.gone = True
+            world.go_away()
+            world.record = dataclasses.replace(world.record, phase=phase)
+            if phase == record.DECIDING:
+                # what the start of the driver does
+                world.start_driver()
+            for _ in range(2):
+                self.assertRaises(remote_vdisks.Away, world.command, 'settle')
+            self.assertEqual((A, A), (world.saved, world.link))
+            world.come_back()
+            self.assertTrue(world.command('settle'))
+            self.assert_settled(world)
 
     def test_killed_and_the_server_goes_home(self):
         decided = set()

@@ -18,6 +18,7 @@ import fixtures
 import testtools
 
 from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote
@@ -57,6 +58,7 @@ class FilesTestCase(testtools.TestCase):
         self.attached = {}
         self.answers = True
         self.server = None
+        self.removed = False
         self.found = record.Record(
             'a@vdisk', 'b@vdisk', SERVER, record.ABORTING
         )
@@ -64,15 +66,36 @@ class FilesTestCase(testtools.TestCase):
             (store, 'connectors', lambda _: self.attached),
             (store, 'is_shared', lambda *_: False),
             (store, 'read', lambda _: self.found),
-            (store, 'forget', self.calls.forget),
+            (store, 'forget', self.forget),
             (other_host, 'go_on', lambda *_: self.answers),
             (nova_api, 'get', lambda *_: self.server),
-            (other_host, 'is_removed', lambda _: False),
+            (other_host, 'is_removed', lambda _: self.removed),
+            (store, 'fresh', lambda _: self.volume),
+            (store, 'advance', self.advance),
             (locks, 'hold', lambda _: contextlib.nullcontext()),
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(f'{target.__name__}.{name}', value)
             )
+
+    def forget(self, volume_id, before):
+        self.calls.forget(volume_id, before)
+        if self.forgets:
+            self.found = None
+
+    # whether the record is gone then
+    forgets = False
+
+    def advance(self, volume_id, before, phase):
+        self.assertEqual(self.found, before)
+        self.found = dataclasses.replace(before, phase=phase)
+        return self.found
+
+    def decide(self, **answers):
+        self.found = dataclasses.replace(self.found, phase=record.DECIDING)
+        self.forgets = True
+        self.answers = False
+        self.removed = answers.get('removed', False)
 
     def names(self):
         return [
@@ -123,6 +146,44 @@ class FilesTestCase(testtools.TestCase):
         self.source.abort(self.volume, self.found)
         self.vdisk.deactivate.assert_not_called()
         self.exporter.remove.assert_called_once()
+
+    def test_a_decided_move_whose_destination_is_lost(self):
+        """Its service is removed, so what it has written is lost."""
+        request = mock.Mock()
+        request.server.uuid = SERVER
+        self.decide()
+        self.assertRaises(
+            errors.BindingError,
+            self.source.attach,
+            None,
+            self.volume,
+            {'host': 'a'},
+            request,
+        )
+        self.assertFalse(self.source.end_lost(self.volume, self.found))
+        self.assertEqual(record.DECIDING, self.found.phase)
+        self.decide(removed=True)
+        self.assertIsNone(
+            self.source.attach(None, self.volume, {'host': 'a'}, request)
+        )
+        self.assertIsNone(self.found)
+        self.exporter.remove.assert_called_once()
+
+    def test_a_start_while_the_destination_decides(self):
+        """Its server was deleted meanwhile, so it is detached there."""
+        self.decide()
+        self.backend.makes_devices = False
+        target = mock.Mock(iqn='iqn', user='u', secret='s')
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                f'{remote.__name__}.target_of', lambda _: target
+            )
+        )
+        self.source.start(self.volume, self.found)
+        self.backend.admit.assert_not_called()
+        self.attached = {'b': {'host': 'b', 'initiator': 'iqn.b'}}
+        self.source.start(self.volume, self.found)
+        self.backend.admit.assert_called_once_with('iqn', 'iqn.b', 'u', 's')
 
     def test_a_server_there_keeps_its_export(self):
         """The destination does not answer, and Nova says what it would."""
