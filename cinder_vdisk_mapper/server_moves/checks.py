@@ -36,7 +36,7 @@ from cinder_vdisk_mapper.cinder_api.types import Connector
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import is_migrating
 from cinder_vdisk_mapper.vdisks import naming
-from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
+from cinder_vdisk_mapper.vdisks.layouts import Operations
 
 LOG = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class Facts(VolumeFacts):
 
 
 def read(
-    operations: VDiskOperations,
+    operations: Operations,
     volume: Volume,
     request: BindRequest,
     connector: Connector,
