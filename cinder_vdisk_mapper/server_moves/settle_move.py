@@ -234,19 +234,15 @@ class SettleMove(vdisk_steps.VDiskSteps):
     def _remote_bytes(self) -> int:
         """Return the size of the remote vdisk.
 
-        After the decision, which has compared it, 0 if its host is lost.
+        It is 0 if its device is gone after the decision, which has compared
+        it: this host was booted since.
 
-        :raises Away: its host does not answer.
+        :raises Away: its device is gone, and nothing is decided.
         """
         try:
             return remote_vdisks.size_bytes(self.device)
         except remote_vdisks.Away:
-            recorded = store.read(self.volume_id)
-            if (
-                recorded
-                and self.is_decided()
-                and other_host.is_removed(recorded.source)
-            ):
+            if self.is_decided():
                 return 0
             raise
 
@@ -333,6 +329,9 @@ class SettleMove(vdisk_steps.VDiskSteps):
         copied = store.copied(self.volume_id)
         if not copied or self.guest() is not None or self.target.in_use():
             return
+        boot, source, target = copied.split(' ')
+        if boot != saved_settings.boot_id():
+            return
         try:
             now = self.writes()
         except remote_vdisks.Away:
@@ -340,10 +339,8 @@ class SettleMove(vdisk_steps.VDiskSteps):
                 # what was written there is lost
                 return
             raise
-        boot, source, target = copied.split(' ')
         if (
-            boot != saved_settings.boot_id()
-            or remote_vdisks.device_of(now) != remote_vdisks.device_of(source)
+            remote_vdisks.device_of(now) != remote_vdisks.device_of(source)
             or now == source
         ):
             return

@@ -273,12 +273,15 @@ class Source:
     def end_lost(self, volume: Volume, recorded: Record) -> bool:
         """Undo a decided move whose destination is lost; repeatable.
 
-        :returns: False if it is not decided, or nobody has removed the
-            destination's service, so that it may come back.
+        :returns: False if it is not decided, nobody has removed the service of
+            the destination, or the volume is attached there: the server may
+            run there without that service, and write to its copy.
         :raises DiskPlacerError: the move is not undone.
         """
-        if recorded.phase != record.DECIDING or not other_host.is_removed(
-            recorded.to
+        if (
+            recorded.phase != record.DECIDING
+            or recorded.host in store.connectors(volume.id)
+            or not other_host.is_removed(recorded.to)
         ):
             return False
         LOG.error(

@@ -114,7 +114,11 @@ def step(
         if left_s > 0:
             return dataclasses.replace(trial, left_s=left_s, paused_s=0.0)
         return dataclasses.replace(
-            trial, choice=None, before=trial.choice, left_s=None
+            trial,
+            choice=None,
+            before=trial.choice,
+            left_s=None,
+            paused_s=0.0,
         )
     counted = (*trial.counted, (seconds, throughput))
     trial = dataclasses.replace(trial, counted=counted, paused_s=0.0)

@@ -152,11 +152,26 @@ class HealthMonitor:
             self._no_smart.clear(device.uuid)
             # None: the disk is in standby
             if probe.latest is not None:
+                self._follow_kernel(device)
                 self._check(device, probe.latest, time.time())
         self._no_smart.clear_except(devices)
         self.warnings.clear_except(devices)
         for uuid in self._temperatures.keys() - devices.keys():
             del self._temperatures[uuid]
+
+    def _follow_kernel(self, device: Device) -> None:
+        """Have the kernel's counter grow only while SMART does not answer.
+
+        It counts the requests of smartctl, too.
+        """
+        state = self._store.load(device.uuid + _KERNEL)
+        if not isinstance(state, dict):
+            return
+        errors = smart.read_kernel_counter(device.name).errors
+        if state['errors'] != errors:
+            self._store.save(
+                device.uuid + _KERNEL, {**state, 'errors': errors}
+            )
 
     def _check(self, device: Device, report: smart.Report, now: float) -> None:
         """Warn by a disk's answer."""

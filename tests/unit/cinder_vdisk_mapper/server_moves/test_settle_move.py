@@ -39,6 +39,7 @@ from cinder_vdisk_mapper.vdisks import locks
 from nova_diskplacer import exception
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks import remote as remote_vdisks
+from nova_diskplacer.host import saved_settings
 from tests.unit.cinder_vdisk_mapper.moves import test_vdisk_steps
 from tests.unit.cinder_vdisk_mapper.moves.world import A
 from tests.unit.cinder_vdisk_mapper.moves.world import B
@@ -204,13 +205,29 @@ class WalkTestCase(SettlingTestCase):
         for world in self.killed(False):
             if (world.link, world.saved) == (B, A):
                 world.go_away()
-                # and this host was booted
-                world.gone = world.removed = True
+                world.removed = True
                 world.command('settle')
                 self.assertEqual(B, world.saved)
                 break
         else:
             self.fail('it was never killed there')
+
+    def test_killed_and_this_host_is_booted(self):
+        """Nothing makes the session again, and nothing needs it."""
+        boots, decided = itertools.count(), 0
+        for world in self.killed(False):
+            if (world.link, world.saved) != (B, A):
+                continue
+            decided += 1
+            world.gone = True
+            world.go_away()
+            boot = f'boot-{next(boots)}'
+            with mock.patch.object(
+                saved_settings, 'boot_id', lambda boot=boot: boot
+            ):
+                world.command('settle')
+            self.assertEqual(B, world.saved)
+        self.assertGreater(decided, 0)
 
     def test_this_host_is_booted_while_the_other_one_is_away(self):
         for phase in (record.LEFT, record.DECIDING):

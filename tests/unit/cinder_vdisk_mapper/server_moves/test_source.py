@@ -163,6 +163,10 @@ class FilesTestCase(testtools.TestCase):
         self.assertFalse(self.source.end_lost(self.volume, self.found))
         self.assertEqual(record.DECIDING, self.found.phase)
         self.decide(removed=True)
+        # its server may run there, only without cinder-volume
+        self.attached = {'b': {'host': 'b'}}
+        self.assertFalse(self.source.end_lost(self.volume, self.found))
+        self.attached = {}
         self.assertIsNone(
             self.source.attach(None, self.volume, {'host': 'a'}, request)
         )

@@ -122,6 +122,10 @@ class StepTest(unittest.TestCase):
                 paused = turns.pause(paused, 1.0)
             self.assertEqual((0, 0.0), (paused.choice, paused.lost))
             self.assertEqual(tried_after_s, paused.left_s)
+        # nor is a pause before a trial one of the trial
+        begun = turns.Trial(0, left_s=1.0, paused_s=200.0)
+        begun = last(begun, 0.0, 0.2, seconds=1)
+        self.assertEqual((None, 0.0), (begun.left_s, begun.paused_s))
         # pauses that are interrupted do not add up
         for _ in range(3):
             for _ in range(290):

@@ -330,6 +330,14 @@ class HealthTest(testtools.TestCase):
             self.assertEqual(bool(word), bool(warnings))
         # for a day
         self.assertIn(word, self.poll()['one']['errors'])
+        # and what SMART sees alone has not grown when it fails again
+        counts['failed requests'] = 900
+        self.poll()
+        self.smartctl.says(REFUSED, 2)
+        self.health.poll(self.devices)
+        warnings = self.health.warnings.for_disk('one')
+        self.assertNotIn('900', warnings['errors'].replace('to 900', ''))
+        self.assertNotIn('from 5', warnings['errors'])
 
     def test_errors_grow(self):
         self.poll()
