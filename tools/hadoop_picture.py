@@ -73,8 +73,9 @@ class Panel(typing.NamedTuple):
                 svg.text(label, x + 20, _y(0) + 18, 'small', 'middle'),
             ]
             if high:
+                ends = _y(max(low, 0)), _y(min(high, 105))
                 found.append(
-                    f'<path d="M{x + 20} {_y(low)}V{_y(min(high, 105))}" '
+                    f'<path d="M{x + 20} {ends[0]}V{ends[1]}" '
                     'stroke="#0c1e33" stroke-width="2"/>'
                 )
             if layout in self.paper:
