@@ -33,7 +33,7 @@ LOG = logging.getLogger(__name__)
 # Seconds for which a warning of grown errors stays in force.
 _GROWTH_SECONDS = 86400
 
-# What names the counters of the kernel in the store, behind the disk's UUID.
+# Suffix of the file with the kernel's error counter, after the disk's UUID.
 _KERNEL = '.kernel'
 
 # Degrees Celsius below the threshold at which a warning ends.
@@ -160,9 +160,10 @@ class HealthMonitor:
             del self._temperatures[uuid]
 
     def _follow_kernel(self, device: Device) -> None:
-        """Have the kernel's counter grow only while SMART does not answer.
+        """Save the kernel's error counter of a disk whose SMART answers.
 
-        It counts the requests of smartctl, too.
+        Growth is counted only between polls that SMART does not answer: the
+        counter includes failed requests of smartctl.
         """
         state = self._store.load(device.uuid + _KERNEL)
         if not isinstance(state, dict):
@@ -174,7 +175,7 @@ class HealthMonitor:
             )
 
     def _check(self, device: Device, report: smart.Report, now: float) -> None:
-        """Warn by a disk's answer."""
+        """Update the warnings of a disk from its SMART report."""
         uuid, name, threshold = device.uuid, device.name, self._threshold
         degrees = report.temperature
         if degrees is None:
@@ -211,7 +212,9 @@ class HealthMonitor:
             self._store.save(source, after)
         # what one of both has seen is true while only the other one answers
         texts = [
-            f'{name} from {growth["from"]} to {state["errors"][name]}'
+            f'{name} from {growth["from"]} to '
+            # files of earlier releases have no last value
+            f'{growth.get("to", state["errors"][name])}'
             for stored in (device.uuid, device.uuid + _KERNEL)
             for state in [after if stored == source else self._load(stored)]
             for name, growth in state['grown'].items()
@@ -235,9 +238,9 @@ def track_error_growth(
     """Return the state of a disk's error counters for the store.
 
     ``errors`` are the counters, ``grown`` those that have grown in the last
-    day, each with its first value and the time of the last growth. Some are
-    gauges, such as the sectors that wait to be rewritten: they have grown as
-    long as they are above the first value.
+    day, each with its first and last value and the time of the last growth.
+    Some are gauges, such as the sectors that wait to be rewritten: they have
+    grown as long as they are above the first value.
 
     :param now: seconds since the epoch.
     """
@@ -254,8 +257,10 @@ def track_error_growth(
             if count > last:
                 grown[name] = {
                     'from': growth['from'] if growth else last,
+                    'to': count,
                     'at': now,
                 }
             elif growth:
-                grown[name] = growth
+                fell = {'to': count} if count < last else {}
+                grown[name] = growth | fell
     return {'serial': report.serial, 'errors': report.errors, 'grown': grown}
