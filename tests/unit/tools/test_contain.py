@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import errno
 import glob
 import os
 import pathlib
@@ -73,6 +74,15 @@ class ContainTest(testtools.TestCase):
         while found := look():
             self.assertLess(time.monotonic(), deadline, found)
             time.sleep(0.1)
+
+    def mounted(self, device):
+        """Tell whether a device is mounted in any namespace."""
+        try:
+            os.close(os.open(device, os.O_RDWR | os.O_EXCL))
+        except OSError as error:
+            self.assertEqual(errno.EBUSY, error.errno)
+            return True
+        return False
 
     def end(self, shell, number):
         """End a run, and check that it ends by the signal."""
@@ -141,8 +151,8 @@ class ContainTest(testtools.TestCase):
         shell = self.start('echo begun; wait')
         self.assertEqual('begun\n', shell.stdout.readline())
         subprocess.run(['umount', point], check=True)
-        # refused while it is mounted anywhere
-        os.close(os.open(disk.device, os.O_RDWR | os.O_EXCL))
+        # another run that begins just now has a copy until it drops it
+        self.gone(lambda: self.mounted(disk.device))
         self.end(shell, signal.SIGTERM)
 
     @loops.needs_root
