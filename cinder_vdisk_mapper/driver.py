@@ -59,6 +59,7 @@ from cinder_vdisk_mapper.features import stats
 from cinder_vdisk_mapper.features.manage_existing import ManagedVDisks
 from cinder_vdisk_mapper.features.migration import Migration
 from cinder_vdisk_mapper.server_moves.destination import Destination
+from cinder_vdisk_mapper.server_moves.move_export import MoveExport
 from cinder_vdisk_mapper.server_moves.server_moves import ServerMoves
 from cinder_vdisk_mapper.server_moves.source import Source
 from cinder_vdisk_mapper.vdisks import event_log
@@ -185,10 +186,12 @@ class VDiskMapperDriver(driver.VolumeDriver):
         return ServerMoves(
             Source(
                 host,
-                connections.names,
-                self.operations,
+                MoveExport(
+                    connections.names,
+                    self.operations,
+                    lambda: connections.exporter,
+                ),
                 self.configuration.safe_get('target_helper') or '',
-                lambda: connections.exporter,
             ),
             Destination(host, self.operations, self.configuration.vdisk_media),
         )

@@ -33,6 +33,7 @@ from cinder_vdisk_mapper.cinder_api.types import Connector
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.server_moves import checks
+from cinder_vdisk_mapper.server_moves import end_move
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import store
 from cinder_vdisk_mapper.server_moves.destination import Destination
@@ -87,7 +88,10 @@ class ServerMoves:
         if role is _Role.DESTINATION:
             self.destination.bind(volume, request)
             return {}
-        if role is _Role.ARRIVED and connector['host'] in self.source.names:
+        if (
+            role is _Role.ARRIVED
+            and connector['host'] in self.source.export.names
+        ):
             return None
         try:
             if role is not _Role.SOURCE:
@@ -157,7 +161,7 @@ class ServerMoves:
             # a decision was taken back when all was detached already
             self.source.unexport(volume)
         elif role is _Role.SOURCE:
-            self.source.end_lost(volume, recorded)
+            end_move.end_lost(self.source.export, volume, recorded)
         now = store.read(volume.id)
         # if it is aborted, only the other host has something to undo
         if now is not None and now.phase != record.ABORTING:

@@ -16,17 +16,12 @@ The record says what comes next, see :mod:`record`. While the source has the
 volume, Cinder sends it all requests for the volume.
 """
 
-import collections.abc
-import contextlib
 import dataclasses
-import functools
 from typing import Any
 
 from cinder import context as cinder_context
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.backend import base
@@ -34,15 +29,16 @@ from cinder_vdisk_mapper.cinder_api.types import Connector
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.server_moves import checks
+from cinder_vdisk_mapper.server_moves import end_move
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote
 from cinder_vdisk_mapper.server_moves import store
+from cinder_vdisk_mapper.server_moves.move_export import MoveExport
 from cinder_vdisk_mapper.server_moves.record import Act
 from cinder_vdisk_mapper.server_moves.record import Record
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
-from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
@@ -53,25 +49,17 @@ class Source:
     """The source of servers' moves.
 
     :param backend_host: Cinder host of this backend, without a pool.
-    :param names: of this host.
+    :param export: exports its vdisks.
     :param target_helper: of the backend.
-    :param make_exporter: returns what exports vdisks.
     """
 
     backend_host: str
-    names: frozenset[str]
-    operations: Operations
+    export: MoveExport
     target_helper: str
-    make_exporter: collections.abc.Callable[[], export.Exporter]
-
-    @functools.cached_property
-    def exporter(self) -> export.Exporter:
-        """Exports vdisks; made for the first move, as it runs commands."""
-        return self.make_exporter()
 
     @property
     def _backend(self) -> base.Backend:
-        return self.operations.backend
+        return self.export.operations.backend
 
     @property
     def _host(self) -> str:
@@ -107,7 +95,7 @@ class Source:
         ):
             return None
         try:
-            return self._export(context, volume)
+            return self.export.create(context, volume)
         except exception.DiskPlacerError:
             # Cinder tells the driver nothing of an export that has failed
             try:
@@ -144,7 +132,9 @@ class Source:
             )
             if recorded is None or act not in (Act.ABORT, Act.ASK):
                 return act, recorded
-            if act is Act.ASK and self.end_lost(volume, recorded):
+            if act is Act.ASK and end_move.end_lost(
+                self.export, volume, recorded
+            ):
                 continue
             if act in tried:
                 raise tried[act] or checks.refused(
@@ -153,7 +143,7 @@ class Source:
             tried[act] = None
             if act is Act.ABORT:
                 try:
-                    self.abort(volume, recorded)
+                    end_move.abort(self.export, volume, recorded)
                 except remote.InUse as error:
                     tried[act] = error
                 continue
@@ -183,7 +173,7 @@ class Source:
             raise checks.refused(volume, 'its move was aborted')
         volume = store.fresh(volume.id)
         _check_initiator(volume, connector)
-        self._admit(volume, connector)
+        self.export.admit(volume, connector)
         connection = other_host.connect(volume, recorded.to, connector)
         if recorded.phase == record.ATTACHING:
             store.advance(volume.id, recorded, record.ATTACHED)
@@ -237,86 +227,11 @@ class Source:
     def _aborted(self, volume: Volume, recorded: Record) -> bool:
         """Undo a move; return False if its server is there in truth."""
         try:
-            self.abort(volume, recorded)
+            end_move.abort(self.export, volume, recorded)
         except remote.InUse as error:
             LOG.warning('%s', error)
             return False
         return True
-
-    def abort(self, volume: Volume, recorded: Record) -> None:
-        """Undo a move; what the destination has left, its start undoes.
-
-        :raises Changed: another process goes on with it.
-        :raises InUse: a process of the destination has, or may have, the vdisk
-            open: the export stays.
-        :raises DiskPlacerError: the export cannot be removed.
-        """
-        if recorded.phase != record.ABORTING:
-            recorded = store.advance(volume.id, recorded, record.ABORTING)
-        is_undone = other_host.go_on(
-            volume, recorded.to, recorded.host
-        ) or other_host.is_removed(recorded.to)
-        if store.read(volume.id) not in (None, recorded):
-            raise _in_use(volume, recorded, 'a process there has it open')
-        if not is_undone and self._is_there(volume, recorded):
-            raise _in_use(
-                volume, recorded, 'it does not answer, and has the server'
-            )
-        with locks.hold(f'export-{volume.id}'):
-            if store.read(volume.id) not in (None, recorded):
-                # another process has ended the move meanwhile
-                raise _in_use(volume, recorded, 'it is attached there again')
-            self._unexport(volume)
-        if is_undone and store.read(volume.id) == recorded:
-            store.forget(volume.id, recorded)
-
-    def end_lost(self, volume: Volume, recorded: Record) -> bool:
-        """Undo a decided move whose destination is lost; repeatable.
-
-        :returns: False if it is not decided, nobody has removed the service of
-            the destination, or the volume is attached there: the server may
-            run there without that service, and write to its copy.
-        :raises DiskPlacerError: the move is not undone.
-        """
-        if (
-            recorded.phase != record.DECIDING
-            or recorded.host in store.connectors(volume.id)
-            or not other_host.is_removed(recorded.to)
-        ):
-            return False
-        LOG.error(
-            'Volume %s stays on %s: %s, where its server was to have it, is '
-            'removed, and what the server wrote there last is lost',
-            volume.id,
-            self.backend_host,
-            recorded.to,
-        )
-        self.abort(volume, recorded)
-        return True
-
-    def _unexport(self, volume: Volume) -> None:
-        """Remove an export, and the device for it; its lock is held.
-
-        :raises DiskPlacerError: the export cannot be removed.
-        """
-        volume.refresh()
-        context = cinder_context.get_admin_context()
-        self.exporter.remove(context, volume, self._path(volume))
-        if not self.names.intersection(store.connectors(volume.id)):
-            with contextlib.suppress(exception.DiskError):
-                # of a file, which nobody uses here
-                self.operations.of(volume).deactivate()
-
-    def _is_there(self, volume: Volume, recorded: Record) -> bool:
-        """Return whether the server runs, or may run, at the destination.
-
-        :raises NovaError: Nova does not answer.
-        """
-        if recorded.host not in store.connectors(volume.id):
-            return False
-        context = cinder_context.get_admin_context()
-        server = nova_api.get(context, recorded.server)
-        return server is not None and server.host == recorded.host
 
     def release(self, volume: Volume, recorded: Record) -> None:
         """Remove the export of a volume that has moved, and the vdisk here.
@@ -341,7 +256,7 @@ class Source:
         disks = self._backend.disks_holding(name)
         path = self._backend.attached_path(disks[0], name) if disks else ''
         context = cinder_context.get_admin_context()
-        self.exporter.stop(context, volume, path)
+        self.export.exporter.stop(context, volume, path)
         for disk in disks:
             self._backend.detach_device(disk, name)
             if self._backend.in_use(disk, name):
@@ -350,9 +265,9 @@ class Source:
                     'process has it open'
                 )
             self._backend.condemn(disk, name)
-        self.operations.delete_leftovers(name)
+        self.export.operations.delete_leftovers(name)
         # tells the destination that nothing is left here
-        self.exporter.forget(volume)
+        self.export.exporter.forget(volume)
         LOG.info(
             'Volume %s has left disk %s for %s',
             volume.id,
@@ -370,12 +285,12 @@ class Source:
             recorded, attached, has_volume=self.has(volume)
         )
         if act is Act.ABORT:
-            self.abort(volume, recorded)
+            end_move.abort(self.export, volume, recorded)
         elif act is Act.EXPORT:
-            self._export(cinder_context.get_admin_context(), volume)
+            self.export.create(cinder_context.get_admin_context(), volume)
             # it is detached there if the server was deleted while it decided
             if connector := attached.get(recorded.host):
-                self._admit(volume, connector)
+                self.export.admit(volume, connector)
         else:
             self.release(volume, recorded)
             other_host.go_on(volume, recorded.to, recorded.host)
@@ -386,7 +301,7 @@ class Source:
 
     def _name_of(self, connector: Connector) -> str:
         host = str(connector['host'])
-        return self._host if host in self.names else host
+        return self._host if host in self.export.names else host
 
     def _is_blank(self, volume: Volume, request: BindRequest) -> bool:
         """Return whether a volume follows its server without its vdisk."""
@@ -414,11 +329,11 @@ class Source:
         if self._is_blank(volume, request):
             return False
         facts = checks.read(
-            self.operations,
+            self.export.operations,
             volume,
             request,
             connector,
-            self.names,
+            self.export.names,
             frozenset(store.connectors(volume.id)),
             self.target_helper,
         )
@@ -452,60 +367,12 @@ class Source:
         )
         return True
 
-    def _export(self, context: Any, volume: Volume) -> ModelUpdate:
-        """Export a vdisk; returns the changes of the volume, which are saved.
-
-        A user may attach the volume while Nova does: what one of them has not
-        completed yet is no rest of a killed run for the other.
-
-        :raises BindingError: the move was aborted meanwhile.
-        """
-        self._backend.check_location(
-            naming.location(volume), naming.volume(volume)
-        )
-        vdisk = self.operations.of(volume)
-        with locks.hold(f'export-{volume.id}'):
-            recorded = store.read(volume.id)
-            if recorded is None or recorded.phase == record.ABORTING:
-                raise checks.refused(volume, 'its move was aborted')
-            if self._backend.makes_devices:
-                vdisk.stable_path(volume, to_device=True)
-            vdisk.activate(volume)
-            volume.refresh()
-            update: ModelUpdate = self.exporter.create_for_move(
-                context, volume, self._path(volume)
-            )
-            for name, value in update.items():
-                setattr(volume, name, value)
-            volume.save()
-        return update
-
-    def _path(self, volume: Volume) -> str:
-        """Return the path of the device that is exported."""
-        return self._backend.attached_path(
-            str(naming.location(volume)), naming.volume(volume)
-        )
-
-    def _admit(self, volume: Volume, connector: Connector) -> None:
-        """Let the initiator of the destination log in, and no other one."""
-        target = remote.target_of(volume)
-        self._backend.admit(
-            target.iqn, connector['initiator'], target.user, target.secret
-        )
-
     def _leave(self, volume: Volume, recorded: Record) -> None:
         """Keep the vdisk for the destination: Nova drops its claim now."""
         store.advance(volume.id, recorded, record.LEFT)
         for disk in naming.location(volume).disks:
             with locks.hold(f'disk-{disk}'):
-                self.operations.try_reserve(disk)
-
-
-def _in_use(volume: Volume, recorded: Record, reason: str) -> remote.InUse:
-    return remote.InUse(
-        f'the move of server {recorded.server} with volume {volume.id} to '
-        f'{recorded.host} is not aborted: {reason}'
-    )
+                self.export.operations.try_reserve(disk)
 
 
 def _check_initiator(volume: Volume, connector: Connector) -> None:

@@ -27,6 +27,7 @@ from oslo_log import _options as log_options
 from cinder_vdisk_mapper.cinder_api import releases
 from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import other_host
+from cinder_vdisk_mapper.server_moves import end_move
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote
 from cinder_vdisk_mapper.server_moves import stale_moves
@@ -580,8 +581,7 @@ class OrderTestCase(moves_base.MoveTestCase):
     def test_undone_by_two_at_once(self):
         """The slower one leaves the export of the next attachment."""
         second = self.begin_live()
-        source = self.driver(0)._connections.moves.source
-        is_there = source._is_there
+        is_there = end_move._is_there
 
         def slow(volume, recorded):
             found = is_there(volume, recorded)
@@ -593,7 +593,7 @@ class OrderTestCase(moves_base.MoveTestCase):
             return found
 
         self.set_state(1, 'down')
-        with mock.patch.object(source, '_is_there', slow):
+        with mock.patch.object(end_move, '_is_there', slow):
             stays = self.driver(0).terminate_connection(
                 self.row, self.connector('host2')
             )
@@ -605,17 +605,17 @@ class OrderTestCase(moves_base.MoveTestCase):
 
     def test_undone_before_it_is_exported(self):
         """A detachment of that host comes while it is attached."""
-        source = self.driver(0)._connections.moves.source
-        export = source._export
+        exports = self.driver(0)._connections.moves.source.export
+        create = exports.create
 
         def late(context, volume):
             self.driver(0).terminate_connection(
                 self.row, self.connector('host2')
             )
             self.assertIsNone(self.phase)
-            return export(context, volume)
+            return create(context, volume)
 
-        with mock.patch.object(source, '_export', late):
+        with mock.patch.object(exports, 'create', late):
             self.assertRaises(client.OpenStackApiException, self.begin_live)
         (second,) = set(self.attachments()) - {self.first}
         self.delete_attachment(second)

@@ -19,6 +19,8 @@ import testtools
 
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.cinder_api import errors
+from cinder_vdisk_mapper.server_moves import end_move
+from cinder_vdisk_mapper.server_moves import move_export
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote
@@ -46,10 +48,10 @@ class FilesTestCase(testtools.TestCase):
         self.vdisk = self.operations.of.return_value
         self.source = source.Source(
             'a@vdisk',
-            frozenset(('a',)),
-            self.operations,
+            move_export.MoveExport(
+                frozenset(('a',)), self.operations, lambda: self.exporter
+            ),
             'lioadm',
-            lambda: self.exporter,
         )
         self.volume = test_driver.volume(
             host='a@vdisk#vdisk', provider_location='disk'
@@ -106,7 +108,7 @@ class FilesTestCase(testtools.TestCase):
 
     def test_its_device_is_exported(self):
         self.found = dataclasses.replace(self.found, phase=record.ATTACHING)
-        update = self.source._export(None, self.volume)
+        update = self.source.export.create(None, self.volume)
         self.assertEqual({'provider_id': 'there'}, update)
         self.assertEqual('there', self.volume.provider_id)
         self.vdisk.stable_path.assert_called_once_with(
@@ -131,19 +133,19 @@ class FilesTestCase(testtools.TestCase):
     def test_logical_volumes_keep_their_link(self):
         self.found = dataclasses.replace(self.found, phase=record.LEFT)
         self.backend.makes_devices = False
-        self.source._export(None, self.volume)
+        self.source.export.create(None, self.volume)
         self.vdisk.stable_path.assert_not_called()
 
     def test_a_device_that_nobody_needs_goes_with_the_export(self):
         self.vdisk.deactivate.side_effect = exception.DiskError('in use')
-        self.source.abort(self.volume, self.found)
+        end_move.abort(self.source.export, self.volume, self.found)
         names = self.names()
         self.assertLess(names.index('remove'), names.index('deactivate'))
         self.calls.forget.assert_called_once_with('id', self.found)
 
     def test_the_server_here_keeps_its_device(self):
         self.attached = {'a': {'host': 'a'}, 'b': {'host': 'b'}}
-        self.source.abort(self.volume, self.found)
+        end_move.abort(self.source.export, self.volume, self.found)
         self.vdisk.deactivate.assert_not_called()
         self.exporter.remove.assert_called_once()
 
@@ -160,12 +162,16 @@ class FilesTestCase(testtools.TestCase):
             {'host': 'a'},
             request,
         )
-        self.assertFalse(self.source.end_lost(self.volume, self.found))
+        self.assertFalse(
+            end_move.end_lost(self.source.export, self.volume, self.found)
+        )
         self.assertEqual(record.DECIDING, self.found.phase)
         self.decide(removed=True)
         # its server may run there, only without cinder-volume
         self.attached = {'b': {'host': 'b'}}
-        self.assertFalse(self.source.end_lost(self.volume, self.found))
+        self.assertFalse(
+            end_move.end_lost(self.source.export, self.volume, self.found)
+        )
         self.attached = {}
         self.assertIsNone(
             self.source.attach(None, self.volume, {'host': 'a'}, request)
@@ -195,7 +201,11 @@ class FilesTestCase(testtools.TestCase):
         self.server = mock.Mock(host='b')
         self.attached = {'b': {'host': 'b'}}
         error = self.assertRaises(
-            remote.InUse, self.source.abort, self.volume, self.found
+            remote.InUse,
+            end_move.abort,
+            self.source.export,
+            self.volume,
+            self.found,
         )
         self.assertIn('volume id to b is not aborted', str(error))
         self.assertTrue(self.source.detach(self.volume, {'host': 'b'}))
@@ -218,5 +228,5 @@ class FilesTestCase(testtools.TestCase):
             (self.server, {}),
         ):
             self.server, self.attached = server, attached
-            self.source.abort(self.volume, self.found)
+            end_move.abort(self.source.export, self.volume, self.found)
         self.assertEqual(3, self.exporter.remove.call_count)
