@@ -17,6 +17,7 @@ Each disk has one provider below the provider of the compute node.
 
 import collections.abc
 import dataclasses
+import math
 import os
 import types
 
@@ -95,6 +96,8 @@ class PlacementSync:
         self._log = log_once.ChangeLogger(LOG, logging.ERROR)
         self._tree_known = False
         self.root: str | None = None
+        #: the disks to report; None until a first round knows all of them
+        self.reported: list[ReportedDisk] | None = None
 
     def reconcile(
         self,
@@ -104,7 +107,9 @@ class PlacementSync:
         """Update the providers and return the disks to report.
 
         An unreadable disk without a provider is not reported. Afterwards
-        ``root`` is the UUID of the compute node's provider.
+        ``root`` is the UUID of the compute node's provider, and ``reported``
+        has what is returned. After a conflict ``reported`` is new as well: a
+        disk that could not be updated has its last known figures there.
 
         :param cache_modes: host cache mode of the vdisks on each disk, by
             disk UUID; a disk whose mode is unknown is missing.
@@ -126,20 +131,26 @@ class PlacementSync:
         providers = self._providers(disks)
         marked = providers.pop(self._root(), None) is not None
         used = self._client.used_resources(self._root()) if disks else {}
+        last = {known.disk.uuid: known for known in self.reported or ()}
         reported = []
         conflict = None
+        is_complete = True
         for disk in disks:
             provider = providers.pop(disk.uuid, None)
             current = self._unchanged(disk, provider, used.get(disk.uuid))
             if current is None:
                 self._known.pop(disk.uuid, None)
                 try:
-                    current = self._update_provider(disk, provider)
+                    current = self._update_provider(
+                        disk, provider, is_new=disk.uuid not in last
+                    )
                 except exception.Conflict as error:
                     conflict = error
-                    continue
-                if current is not None and provider is not None:
-                    self._known[disk.uuid] = provider.generation, current
+                    current = last.get(disk.uuid)
+                    is_complete = is_complete and current is not None
+                else:
+                    if current is not None and provider is not None:
+                        self._known[disk.uuid] = provider.generation, current
             if current is not None:
                 reported.append(current)
         for provider in providers.values():
@@ -147,15 +158,15 @@ class PlacementSync:
                 self._remove_provider(provider)
             except exception.Conflict as error:
                 conflict = error
+        if is_complete:
+            self.reported = reported
+            usable = any(known.disk.health != FOREIGN for known in reported)
+            if marked != usable:
+                host_traits = {traits.HOST} if usable else set()
+                self._set_traits(self._root(), {traits.HOST}, host_traits)
+        self._forgotten.delete_expired()
         if conflict is not None:
             raise conflict
-        usable = any(
-            reported_disk.disk.health != FOREIGN for reported_disk in reported
-        )
-        if marked != usable:
-            host_traits = {traits.HOST} if usable else set()
-            self._set_traits(self._root(), {traits.HOST}, host_traits)
-        self._forgotten.delete_expired()
         return reported
 
     def _root(self) -> str:
@@ -207,8 +218,19 @@ class PlacementSync:
         return {provider.uuid: provider for provider in tree}
 
     def _update_provider(
-        self, disk: discover.Disk, provider: placement_client.Provider | None
+        self,
+        disk: discover.Disk,
+        provider: placement_client.Provider | None,
+        *,
+        is_new: bool,
     ) -> ReportedDisk | None:
+        """Update the provider of a disk, and return the disk to report.
+
+        :param is_new: whether nothing is known of it that could be reported
+            instead, so that it has until it is hung to answer.
+        :raises Conflict: it does not answer in time, or other processes kept
+            changing the provider.
+        """
         if provider is None:
             if disk.health in discover.UNAVAILABLE:
                 return None
@@ -237,7 +259,7 @@ class PlacementSync:
         else:
             self._set_traits(disk.uuid, _HEALTH_TRAITS, health)
         figures = inventory.sync_disk(
-            self._client, disk.uuid, lambda: _inspect_again(disk)
+            self._client, disk.uuid, lambda: _inspect_again(disk, is_new)
         )
         self._log.clear(disk.uuid)
         return ReportedDisk(disk, figures.offered)
@@ -345,9 +367,10 @@ class PlacementSync:
         )
 
 
-def _inspect_again(disk: discover.Disk) -> discover.Disk:
+def _inspect_again(disk: discover.Disk, is_new: bool) -> discover.Disk:
     root = os.path.dirname(disk.path)
-    seen = discover.inspect(root, disk.uuid, patience=probes.TIMEOUT)
+    patience = math.inf if is_new else probes.TIMEOUT
+    seen = discover.inspect(root, disk.uuid, patience)
     if seen.late:
         # Older values must not replace those of the provider.
         raise exception.Conflict(f'disk {disk.uuid} does not answer in time')

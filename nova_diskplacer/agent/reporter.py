@@ -85,6 +85,9 @@ class ReportSender:
         """Send reports forever."""
         while True:
             message = self._newest.get()
+            if not report_format.is_heartbeat(message):
+                # it replaces the one that could not be sent
+                self._failed = None
             send = functools.partial(
                 reports.send_report, self._transport, message
             )

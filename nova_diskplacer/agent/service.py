@@ -88,7 +88,7 @@ class Agent:
         self._last_change = 0.0
         self._disks: list[discover.Disk] | None = None
         self._modes: cache_mode.Modes = {}
-        self._reported: list[placement_sync.ReportedDisk] = []
+        self._reported: list[placement_sync.ReportedDisk] | None = None
         self._pending_since: build_host_status.PendingSince = {}
         self._root: str | None = None
         self._reporter = reporter.Reporter(
@@ -214,10 +214,9 @@ class Agent:
             disks, modes = self._disks, self._modes
         if disks is None:
             return
-        reported = None
         fresh_requested, self._fresh_requested = self._fresh_requested, False
         try:
-            reported = self._placement_sync.reconcile(disks, modes)
+            self._placement_sync.reconcile(disks, modes)
             self._node.present()
         except exception.NoComputeNode:
             self._node.missing()
@@ -226,10 +225,11 @@ class Agent:
             # The thread that checks the disks may report at any moment.
             with self._state:
                 self._root = self._placement_sync.root
-                if reported is not None:
+                reported = self._placement_sync.reported
+                if reported is not self._reported:
                     self._reported = reported
                     self._pending_since = build_host_status.pending_since(
-                        reported, self._pending_since, time.time()
+                        reported or [], self._pending_since, time.time()
                     )
             self._report(fresh_requested)
 
@@ -243,7 +243,7 @@ class Agent:
             disks=None
             if disks is None
             else build_host_status.build_disks(
-                disks, with_known_figures(reported, disks), since
+                disks, with_known_figures(reported or [], disks), since
             ),
             checked=self._watch_log.succeeded,
             placement_updated=self._placement_log.succeeded,
@@ -267,7 +267,7 @@ class Agent:
         with self._state:
             return {
                 reported_disk.disk.uuid: reported_disk.figures.free_gb
-                for reported_disk in self._reported
+                for reported_disk in self._reported or ()
             }
 
     def _update_placement(self) -> None:
@@ -330,7 +330,12 @@ class Agent:
 
     def _report(self, requested: bool) -> None:
         with self._state:
-            if self._root is None or self._disks is None:
+            # what a former run has reported holds until its disks are known
+            if (
+                self._root is None
+                or self._disks is None
+                or self._reported is None
+            ):
                 return
             self._reporter.update(
                 self._root,

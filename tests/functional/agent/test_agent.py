@@ -11,6 +11,7 @@
 #    under the License.
 
 import contextlib
+import dataclasses
 import os
 import queue
 import threading
@@ -20,6 +21,7 @@ import uuid
 import fixtures
 import oslo_messaging
 
+from nova_diskplacer import exception
 from nova_diskplacer import reports
 from nova_diskplacer.cmd import map as map_
 from nova_diskplacer.disks import discover
@@ -154,6 +156,59 @@ class AgentTest(base.AgentTestCase):
         self.wait_for(lambda: self.logged('Placement is not up to date'))
         self.placement.away = False
         self.wait_for(lambda: self.health(disk) == 'ok')
+
+    def test_placement_fails_within_the_first_round(self):
+        """What a former agent has reported of the disks holds meanwhile."""
+        self.placement.start_compute()
+        disk, other = self.disks.add(), self.disks.add()
+        failed = threading.Event()
+
+        def before(method, url):
+            if url.endswith(f'{max(disk, other)}/traits'):
+                failed.set()
+                raise exception.PlacementError('503')
+
+        self.placement.before = before
+        agent = self.start_agent()
+        self.assertTrue(failed.wait(base.PATIENCE))
+        self.wait_for(lambda: self.logged('Placement is not up to date'))
+        agent.request()
+        agent.request_fresh()
+        failed.clear()
+        self.assertTrue(failed.wait(base.PATIENCE))
+        self.placement.before = lambda method, url: None
+        self.wait_for(lambda: self.health(disk) == 'ok')
+        while not self.reports.arrived.empty():
+            report = self.reports.arrived.get()
+            self.assertEqual(2, len(report['disks']), report)
+
+    def test_a_busy_disk_holds_back_no_figures_of_others(self):
+        self.placement.start_compute()
+        busy, other = self.disks.add(), self.disks.add()
+        agent = self.start_agent()
+        self.wait_for(lambda: self.health(other) == 'ok')
+        self.disks.hold(busy, None)
+        inspect = discover.inspect
+
+        def late(disk_root, uuid_, patience=0.0):
+            disk = inspect(disk_root, uuid_, patience)
+            return dataclasses.replace(disk, late=uuid_ == busy)
+
+        with fixtures.MonkeyPatch(
+            'nova_diskplacer.disks.discover.inspect', late
+        ):
+            self.placement.claim(
+                str(uuid.uuid4()),
+                {
+                    disk: {placement_client.GB: 7, placement_client.MBPS: 5}
+                    for disk in (busy, other)
+                },
+            )
+            agent.request_fresh()
+            self.wait_for(lambda: self.reports.disk(other)['used_gb'] == 7)
+            self.assertTrue(self.logged('does not answer in time'))
+            self.assertEqual(0, self.reports.disk(busy)['used_gb'])
+        self.wait_for(lambda: self.reports.disk(busy)['used_gb'] == 7)
 
     def test_placement_does_not_answer(self):
         # the watch goes on while a request hangs

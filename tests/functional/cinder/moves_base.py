@@ -251,7 +251,7 @@ class ServerMovesTestCase(base.CinderTestCase):
         )
         super().setUp()
 
-    def _inspect(self, disk):
+    def _inspect(self, disk, is_new):
         """Return a disk as it is now."""
         for backend in self.backends.values():
             if disk.uuid in backend.known:

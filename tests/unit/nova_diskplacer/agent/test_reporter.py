@@ -204,6 +204,22 @@ class OutboxTest(base.BaseTestCase):
         self.assertEqual({'number': 3}, self.sent.get(timeout=120))
         self.let.release()
 
+    def test_no_older_report_follows_a_newer_one(self):
+        reports = [{'number': number, 'disks': []} for number in (1, 2)]
+        self.error = RuntimeError('the bus is away')
+        self.sender.put(reports[0])
+        self.sent.get(timeout=120)
+        self.let.release()
+        self.failed(reports[0])
+        self.error = None
+        self.sender.put(reports[1])
+        self.sent.get(timeout=120)
+        # a heartbeat is due while the newer one is sent
+        self.sender.put({'number': 2})
+        self.let.release()
+        self.assertEqual({'number': 2}, self.sent.get(timeout=120))
+        self.let.release()
+
     def failed(self, report):
         """Wait until that report, or none, is known to have failed."""
         end = time.monotonic() + 120
