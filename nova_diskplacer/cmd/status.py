@@ -25,6 +25,7 @@ from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import outcome
 from nova_diskplacer.cmd import upgrade_checks as checks
 from nova_diskplacer.cmd import upgrade_facts
+from nova_diskplacer.cmd import upgrade_quotas
 from nova_diskplacer.conf import files
 
 # Exit status of oslo.upgradecheck for an error of the command itself.
@@ -102,7 +103,9 @@ class Checks(upgradecheck.UpgradeCommands):
         return checks.weights(self.reader.weighing_hosts, flavors)
 
     def quotas(self) -> checks.Result:
-        return checks.quotas(self.reader.quotas(), self.reader.flavors())
+        return upgrade_quotas.check(
+            self.reader.quotas(), self.reader.flavors()
+        )
 
     def volume_types(self) -> checks.Result:
         types, default = self.reader.volume_types()

@@ -29,11 +29,14 @@ from nova_diskplacer.scheduler import filter_order
 
 LOCALITY_FILTER = 'VDiskLocalityFilter'
 _CAPACITY_FILTER = 'CapacityFilter'
-_FILTER_CLASS = 'nova_diskplacer.scheduler.filter.DiskPlacementFilter'
 
-# Servers of the flavor with the most vdisks that a project should be able to
-# have by Cinder's default quotas.
-_SERVERS = 10
+#: All filters of Nova, and the default of its option ``available_filters``.
+ALL_FILTERS = 'nova.scheduler.filters.all_filters'
+
+_OURS = (
+    'nova_diskplacer.scheduler.filter.DiskPlacementFilter',
+    'nova_diskplacer.scheduler.room.DiskRoomFilter',
+)
 
 Code = upgradecheck.Code
 Result: typing.TypeAlias = upgradecheck.Result
@@ -87,18 +90,6 @@ class WeighingHost:
     media: frozenset[str]
 
 
-@dataclasses.dataclass(frozen=True)
-class Quotas:
-    """Cinder's default quotas of a project; -1 is no limit.
-
-    ``gigabytes`` and ``per_volume_gigabytes`` are in GiB.
-    """
-
-    volumes: int
-    gigabytes: int
-    per_volume_gigabytes: int
-
-
 def success(details: str | None = None) -> Result:
     """Return the result of a check that found nothing."""
     return Result(Code.SUCCESS, details)
@@ -115,7 +106,7 @@ def warning(details: str) -> Result:
 
 
 def nova_filters(
-    enabled: list[str] | None, available: collections.abc.Iterable[str]
+    enabled: list[str] | None, available: collections.abc.Collection[str]
 ) -> Result:
     """Check the filters of nova-scheduler.
 
@@ -133,11 +124,19 @@ def nova_filters(
     problem = filter_order.problem(enabled)
     if problem:
         return failure(problem)
-    if _FILTER_CLASS not in available:
+    classes = {path.rpartition('.')[2]: path for path in (*_OURS, *available)}
+    missing = [
+        name
+        for name in enabled
+        if classes.get(name, ALL_FILTERS) not in available
+    ]
+    if missing:
         return failure(
-            '[filter_scheduler] available_filters is '
-            f'{", ".join(available)}: nova-scheduler does not start without '
-            f'{_FILTER_CLASS}. Add a line available_filters = {_FILTER_CLASS}.'
+            f'[filter_scheduler] available_filters is {", ".join(available)}: '
+            'nova-scheduler does not start without the classes of '
+            f'{", ".join(missing)}. Have these lines, of which one alone '
+            f'replaces the default: available_filters = {ALL_FILTERS} and '
+            f'available_filters = {_OURS[0]}.'
         )
     return success()
 
@@ -307,35 +306,6 @@ def weights(
             f'of their profiles lack bfq: {", ".join(left_out)}. Add bfq to '
             'the lists, at any place, or use other profiles.'
         )
-    return success()
-
-
-def quotas(
-    limits: Quotas, flavors: collections.abc.Collection[Flavor]
-) -> Result:
-    """Check that Cinder's default quotas hold servers of each flavor."""
-    for flavor in flavors:
-        size = flavor.vdisk_gb
-        if 0 <= limits.per_volume_gigabytes < size:
-            return failure(
-                f'quota per_volume_gigabytes is {limits.per_volume_gigabytes} '
-                f'and flavor {flavor.name} has vdisks of {size} GiB. Raise '
-                '[DEFAULT] per_volume_size_limit or the quota class default.'
-            )
-        for name, limit, needed in (
-            ('volumes', limits.volumes, flavor.vdisks),
-            ('gigabytes', limits.gigabytes, flavor.vdisks * size),
-        ):
-            if not 0 <= limit < _SERVERS * needed:
-                continue
-            result = failure if limit < needed else warning
-            return result(
-                f'quota {name} is {limit} and each server of flavor '
-                f'{flavor.name} needs {needed}: a project can have '
-                f'{limit // needed} of them. Raise it for projects: openstack '
-                f'quota set --{name} NUMBER PROJECT, or for all with '
-                f'--class default.'
-            )
     return success()
 
 

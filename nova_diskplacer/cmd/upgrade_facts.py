@@ -39,6 +39,7 @@ from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import map as map_
 from nova_diskplacer.cmd import upgrade_checks as checks
+from nova_diskplacer.cmd import upgrade_quotas
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.profiles import advice
 from nova_diskplacer.profiles import catalogue
@@ -49,7 +50,10 @@ _SCHEDULERS = 3.0
 
 _NOVA = (
     ('filter_scheduler', cfg.ListOpt('enabled_filters')),
-    ('filter_scheduler', cfg.MultiStrOpt('available_filters', default=[])),
+    (
+        'filter_scheduler',
+        cfg.MultiStrOpt('available_filters', default=[checks.ALL_FILTERS]),
+    ),
     ('diskplacer_scheduler', cfg.BoolOpt('moves', default=False)),
 )
 _CINDER = (('DEFAULT', cfg.ListOpt('scheduler_default_filters')),)
@@ -193,11 +197,11 @@ class Reader:
             for pool in self._pools
         ]
 
-    def quotas(self) -> checks.Quotas:
+    def quotas(self) -> upgrade_quotas.Quotas:
         """Return Cinder's default quotas."""
         with cloud.convert_errors('quotas of Cinder'):
             quota = self._volumes.get_quota_class_set('default')
-        return checks.Quotas(
+        return upgrade_quotas.Quotas(
             quota.volumes, quota.gigabytes, quota.per_volume_gigabytes
         )
 

@@ -20,8 +20,8 @@ from cinder.tests.unit import fake_constants as fake
 from keystoneauth1 import session as ks_session
 from keystoneauth1 import token_endpoint
 
-from nova_diskplacer.cmd import upgrade_checks as checks
 from nova_diskplacer.cmd import upgrade_facts
+from nova_diskplacer.cmd import upgrade_quotas
 from tests.functional.cinder import base
 
 
@@ -66,7 +66,9 @@ class UpgradeFactsTestCase(base.CinderTestCase):
         return reader.hosts_without_moves()
 
     def test_quotas(self):
-        self.assertEqual(checks.Quotas(10, 1000, -1), self.reader.quotas())
+        self.assertEqual(
+            upgrade_quotas.Quotas(10, 1000, -1), self.reader.quotas()
+        )
 
     def test_volume_types(self):
         self.api.api_post(

@@ -27,6 +27,7 @@ from nova_diskplacer.api import backend_media
 from nova_diskplacer.cmd import status
 from nova_diskplacer.cmd import upgrade_checks as checks
 from nova_diskplacer.cmd import upgrade_facts
+from nova_diskplacer.cmd import upgrade_quotas
 
 OWN = checks.Software('control', '2.0.0', 'abc')
 FILTER = 'nova_diskplacer.scheduler.filter.DiskPlacementFilter'
@@ -48,7 +49,10 @@ class Reader:
         return types.SimpleNamespace(
             filter_scheduler=types.SimpleNamespace(
                 enabled_filters=['DiskPlacementFilter'],
-                available_filters=[FILTER],
+                available_filters=[
+                    'nova.scheduler.filters.all_filters',
+                    FILTER,
+                ],
             ),
             diskplacer_scheduler=types.SimpleNamespace(moves=self.moves),
         )
@@ -74,7 +78,7 @@ class Reader:
         return [backend_media.Pool('compute-1', 'vdisk', 'ssd')]
 
     def quotas(self):
-        return checks.Quotas(100, -1, -1)
+        return upgrade_quotas.Quotas(100, -1, -1)
 
     def flavors(self):
         return [checks.Flavor('f', 4, 100)]
@@ -140,7 +144,12 @@ class StatusTest(base.BaseTestCase):
                 [checks.WeighingHost('a', 'io.cost', frozenset({'hdd'}))],
                 1,
             ),
-            ('Volume quotas', 'quotas', lambda: checks.Quotas(1, 1, 1), 2),
+            (
+                'Volume quotas',
+                'quotas',
+                lambda: upgrade_quotas.Quotas(1, 1, 1),
+                2,
+            ),
             ('Volume types', 'backends', set, 2),
             (
                 'Media of flavors',
@@ -244,7 +253,10 @@ class ReadOptionsTest(base.BaseTestCase):
     def test_unset(self):
         found = self.read('')
         self.assertIsNone(found.filter_scheduler.enabled_filters)
-        self.assertEqual([], found.filter_scheduler.available_filters)
+        self.assertEqual(
+            ['nova.scheduler.filters.all_filters'],
+            found.filter_scheduler.available_filters,
+        )
         self.assertFalse(found.diskplacer_scheduler.moves)
 
     def test_set(self):

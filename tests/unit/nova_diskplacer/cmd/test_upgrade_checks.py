@@ -10,8 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-from hypothesis import given
-from hypothesis import strategies as st
 from oslotest import base
 
 from nova_diskplacer.api import backend_media
@@ -71,12 +69,37 @@ class FiltersTest(ResultTest):
         self.assert_failure(
             checks.nova_filters(['DiskPlacementFilter'], AVAILABLE[:1]),
             'available_filters is nova.scheduler.filters.all_filters',
-            f'Add a line available_filters = {FILTER}',
+            'without the classes of DiskPlacementFilter. ',
+            *(f'available_filters = {name}' for name in AVAILABLE),
+        )
+        self.assert_failure(
+            checks.nova_filters(
+                ['DiskRoomFilter', 'DiskPlacementFilter'], AVAILABLE
+            ),
+            'without the classes of DiskRoomFilter. ',
+        )
+
+    def test_nova_without_its_own_classes(self):
+        """A line of ours alone replaces Nova's default."""
+        self.assert_failure(
+            checks.nova_filters(
+                ['ComputeFilter', 'DiskPlacementFilter'], [FILTER]
+            ),
+            'without the classes of ComputeFilter. ',
+        )
+        self.assert_success(
+            checks.nova_filters(
+                ['ComputeFilter', 'DiskPlacementFilter'],
+                [
+                    FILTER,
+                    'nova.scheduler.filters.compute_filter.ComputeFilter',
+                ],
+            )
         )
 
     def test_nova_unset(self):
         self.assert_warning(
-            checks.nova_filters(None, []),
+            checks.nova_filters(None, AVAILABLE[:1]),
             'enabled_filters is not set',
             'on a host of nova-scheduler',
         )
@@ -220,54 +243,6 @@ class MovesTest(ResultTest):
         result = checks.moves(True, {'b', 'a'})
         self.assertEqual(checks.Code.WARNING, result.code)
         self.assertIn('moves no vdisks on: a, b.', result.details)
-
-
-class QuotasTest(ResultTest):
-    def test_unlimited(self):
-        self.assert_success(checks.quotas(checks.Quotas(-1, -1, -1), [FLAVOR]))
-
-    def test_enough(self):
-        self.assert_success(
-            checks.quotas(checks.Quotas(40, 4000, 100), [FLAVOR])
-        )
-
-    def test_no_flavors(self):
-        self.assert_success(checks.quotas(checks.Quotas(0, 0, 0), []))
-
-    def test_the_defaults_of_cinder(self):
-        self.assert_warning(
-            checks.quotas(checks.Quotas(10, 1000, -1), [FLAVOR]),
-            'quota volumes is 10',
-            'flavor hadoop needs 4',
-            'can have 2 of them',
-            'openstack quota set --volumes',
-        )
-
-    def test_no_server_at_all(self):
-        for limits, named in (
-            ((3, -1, -1), 'quota volumes is 3'),
-            ((-1, 399, -1), 'quota gigabytes is 399'),
-            ((-1, -1, 99), 'per_volume_gigabytes is 99'),
-        ):
-            self.assert_failure(
-                checks.quotas(checks.Quotas(*limits), [FLAVOR]), named
-            )
-
-    @given(
-        st.integers(-1, 100),
-        st.lists(
-            st.builds(
-                checks.Flavor, st.just('f'), st.integers(1, 24), st.just(1)
-            )
-        ),
-    )
-    def test_success_is_room_for_ten(self, volumes, flavors):
-        result = checks.quotas(checks.Quotas(volumes, -1, -1), flavors)
-        most = max((one.vdisks for one in flavors), default=0)
-        self.assertEqual(
-            volumes < 0 or volumes >= 10 * most,
-            result.code == checks.Code.SUCCESS,
-        )
 
 
 class VolumeTypesTest(ResultTest):
