@@ -22,17 +22,24 @@ import os
 import stat
 import uuid as uuidlib
 
+from oslo_log import log as logging
+
 from nova_diskplacer import exception
 from nova_diskplacer.disks import block
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import standby
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import commands
 from nova_diskplacer.host import files
 from nova_diskplacer.host import fstab as fstab_
+from nova_diskplacer.host import hdparm
 from nova_diskplacer.host import sysfs
+
+LOG = logging.getLogger(__name__)
 
 
 def prepare(
@@ -104,6 +111,7 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
         # the mark has no effect while the entry exists
         discover.set_forgotten(disk_root, uuid, True)
         discover.set_draining(disk_root, uuid, False)
+        _remove_standby(disk, path)
         if not files.exists(path):
             return
         if naming.is_entry(path):
@@ -115,6 +123,26 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
             commands.run('umount', path, attempts=commands.DEVICE_ATTEMPTS)
         fstab_.remove(fstab, path)
         os.rmdir(path)
+
+
+def _remove_standby(disk: discover.Disk, path: str) -> None:
+    """Remove the standby timeout that the agent has set on a disk.
+
+    The agent itself forgets the disk with its entry.
+    """
+    if not standby.is_marked(path):
+        return
+    if disk.device:
+        try:
+            hdparm.set_standby(block_queue.exclusive_device(disk.device), 0)
+        except (exception.DiskError, OSError) as error:
+            LOG.warning(
+                'Disk %s may keep its standby timeout until it loses power: '
+                '%s',
+                disk.uuid,
+                error,
+            )
+    standby.set_mark(path, False)
 
 
 def _require_directory(

@@ -33,6 +33,7 @@ from nova_diskplacer.disks import block
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks import standby
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.host import commands
@@ -181,6 +182,33 @@ class DeviceTestCase(DiskTestCase):
             ['disks', 'fstab', 'fstab-on-host'],
             sorted(os.listdir(os.path.dirname(self.fstab))),
         )
+
+    def test_forget_removes_the_standby_timeout(self):
+        disk = self.prepared(self.device)
+        calls = []
+        run = commands.run
+
+        def hdparm(*command, **arguments):
+            if command[0] != 'hdparm':
+                return run(*command, **arguments)
+            calls.append(command)
+            if len(calls) > 1:
+                raise exception.DiskError('it is no ATA disk')
+            return ''
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.host.commands.run', hdparm)
+        )
+        for _ in range(2):
+            standby.set_mark(disk['path'], True)
+            self.assertEqual(0, self.manage('forget', disk['uuid'])[0])
+            self.assertEqual(set(), standby.marked(self.root))
+            self.assertEqual([], self.disks())
+            self.prepared(self.device)
+        self.assertEqual(2 * [('hdparm', '-q', '-S', '0', self.device)], calls)
+        # without a mark nobody has set one
+        self.assertEqual(0, self.manage('forget', disk['uuid'])[0])
+        self.assertEqual(2, len(calls))
 
     def test_forget_a_disk_that_is_not_there(self):
         disk = self.prepared(self.device)
