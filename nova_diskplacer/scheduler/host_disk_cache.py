@@ -305,21 +305,18 @@ class HostDiskCache:
         """Replace a host's figures by those of Placement.
 
         :param capacities: of all its disks, none if no disk has a free GiB.
+            A disk that is missing has left the host, and counts as full.
         """
         with self._lock:
             host = self._figures[:, row]
-            if not capacities:
-                total, reserved = (
-                    host[_INDEX[name]] for name in ('total_gb', 'reserved_gb')
-                )
-                host[_INDEX['used_gb']] = np.maximum(total - reserved, 0)
-                self._mark_outdated(row)
-                return
             for column, disk in enumerate(self._disks[row]):
+                total = host[_INDEX['total_gb'], column]
                 capacity = capacities.get(disk)
                 if capacity is None:
+                    reserved = host[_INDEX['reserved_gb'], column]
+                    host[_INDEX['used_gb'], column] = max(total - reserved, 0)
+                    self._mark_outdated(row)
                     continue
-                total = host[_INDEX['total_gb'], column]
                 for name, value in (
                     ('reserved_gb', total - capacity.capacity_gb),
                     ('used_gb', capacity.used_gb),

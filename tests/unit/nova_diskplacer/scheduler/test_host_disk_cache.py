@@ -239,6 +239,17 @@ class HostDiskCacheTest(unittest.TestCase):
         self.assertEqual([2, 0], self.slots()[0])
         self.assertEqual([1, 0], self.slots(vdisk_mbps=10)[0])
 
+    def test_placement_tells_that_a_disk_has_left_the_host(self):
+        self.cache.update_from_placement(
+            0,
+            {
+                fakes.disk_uuid(0, 1): placement_client.DiskCapacity(
+                    100, 0, 150, 0
+                )
+            },
+        )
+        self.assertEqual(0, self.slots()[0][0])
+
     def test_placement_tells_that_no_disk_has_room(self):
         self.cache.update_from_placement(0, {})
         self.assertEqual([0, 0], self.slots()[0])
