@@ -42,10 +42,12 @@ _ROOM_QUERIES = 5
 class Outcome(typing.NamedTuple):
     """The choice on H hosts, with pack scores if the request packs.
 
+    ``free`` is the free capacity by which it was made.
     ``include_pending`` tells whether pending choices count as used.
     """
 
     choice: Choice
+    free: FreeCapacity
     packing: packing.Packing | None
     include_pending: bool = True
 
@@ -120,9 +122,11 @@ class Attempts:
         )
         if self.alignment is not None:
             choice = self.alignment.choose(free, self.hosts, pack)
-            return Outcome(choice, pack)
+            return Outcome(choice, free, pack)
         choice = choice or self._plan.choose(free)
-        return Outcome(choice if pack is None else pack.blend(choice), pack)
+        return Outcome(
+            choice if pack is None else pack.blend(choice), free, pack
+        )
 
     def _update_hosts_with_room(self) -> bool:
         """Update some hosts that have room according to Placement.
@@ -132,10 +136,19 @@ class Attempts:
         :returns: whether any was updated.
         """
         cache, hosts = self._cache, self.hosts
-        if not hosts or not cache.allow_room_query():
+        if not hosts:
             return False
-        roomy = placement_queries.compute_nodes_with_room(self._plan.request)
-        indices = [at for at, host in enumerate(hosts) if host.uuid in roomy]
+        # the hosts of a later option have the same answer
+        state = disk_request.state_of(self._spec)
+        if state.roomy is None:
+            if not cache.allow_room_query():
+                return False
+            state.roomy = placement_queries.compute_nodes_with_room(
+                self._plan.request
+            )
+        indices = [
+            at for at, host in enumerate(hosts) if host.uuid in state.roomy
+        ]
         shuffled = np.random.default_rng().permutation(indices)
         # there may be other reasons why the first ones do not fit
         for index in shuffled[:_ROOM_QUERIES]:

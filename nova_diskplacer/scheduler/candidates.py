@@ -68,6 +68,16 @@ class HostChoice(typing.NamedTuple):
     counts: base.Ints
 
 
+class _Given(typing.NamedTuple):
+    """The choice on a host that Nova was given to claim.
+
+    ``order`` is the cache's column of each column of the choice, (D,).
+    """
+
+    choice: HostChoice
+    order: base.Ints
+
+
 @dataclasses.dataclass(eq=False)
 class FilterRun:
     """One run of the filter over the H hosts of a request.
@@ -77,10 +87,10 @@ class FilterRun:
     it collects alternates. Each try on a host chooses again.
 
     ``rows`` are the hosts' rows in the cache, (H,), and ``choice`` is the
-    choice of the filter on them. ``alignment`` aligns disks with vCPUs, if the
-    request asks for it. ``packing`` is what the scores have of it, if the
-    request packs. ``only_alternates``: Nova has claimed for this server
-    already.
+    choice of the filter on them, by the capacity ``free``. ``alignment``
+    aligns disks with vCPUs, if the request asks for it. ``packing`` is what
+    the scores have of it, if the request packs. ``only_alternates``: Nova has
+    claimed for this server already.
     """
 
     server_id: str
@@ -88,6 +98,7 @@ class FilterRun:
     cache: HostDiskCache
     rows: base.Ints
     choice: Choice
+    free: FreeCapacity
     alignment: numa_alignment.Alignment | None = None
     packing: packing_.Packing | None = None
     only_alternates: bool = False
@@ -95,6 +106,8 @@ class FilterRun:
     def __post_init__(self) -> None:
         self._pending_claim: pending_claims.PendingClaim | None = None
         self._tries: collections.Counter[int] = collections.Counter()
+        # what Nova was given to claim on each host last
+        self._given: dict[int, _Given] = {}
         self._next: tuple[int, HostChoice | None] | None = None
         self._alternates: dict[int, HostChoice | None] = {}
         self._passed: list[typing.Any] = []
@@ -211,8 +224,8 @@ class FilterRun:
         return '' if self.packing is None else self.packing.describe(index)
 
     def _filter_choice(self, index: int) -> HostChoice:
-        free = self.cache.free_capacity(self.rows[[index]])
-        return HostChoice(free, self.choice.counts[index])
+        # the host may have other disks by now
+        return HostChoice(self.free.of_host(index), self.choice.counts[index])
 
     def _alternate(self, host: typing.Any, index: int) -> HostChoice | None:
         """Choose disks on an alternate, without a query to Placement."""
@@ -233,8 +246,13 @@ class FilterRun:
             self._pending_claim = None
         self.cache.pending_claims.release_failed()
         row = int(self.rows[index])
-        capacities = placement_queries.disks_in_tree(host.uuid)
         self._tries[index] += 1
+        if (given := self._given.get(index)) and self._is_claimed_by(given):
+            # Nova did not get the answer: it gets the same disks once more,
+            # because it would add others to them
+            self._add_pending(host, row, given, None)
+            return given.choice
+        capacities = placement_queries.disks_in_tree(host.uuid)
         if not capacities and self._tries[index] > 1:
             return None
         if capacities is not None:
@@ -262,10 +280,17 @@ class FilterRun:
                         compared, host, pending=True
                     )
                 if choice.fits[0]:
-                    counts = choice.counts[0]
-                    self._add_pending(host, row, order, counts, release)
-                    return HostChoice(free, counts)
+                    given = _Given(HostChoice(free, choice.counts[0]), order)
+                    self._given[index] = given
+                    self._add_pending(host, row, given, release)
+                    return given.choice
         return None
+
+    def _is_claimed_by(self, given: _Given) -> bool:
+        """Return whether the server has what Nova was given to claim."""
+        claims = placement_queries.claims_of(self.server_id) or {}
+        free, counts = given.choice
+        return self.plan.allocations(free, counts).keys() <= claims.keys()
 
     def _disk_order(self, free: FreeCapacity, index: int) -> base.Ints:
         """Return an order of a host's disks that is this request's own."""
@@ -278,17 +303,14 @@ class FilterRun:
         self,
         host: typing.Any,
         row: int,
-        order: base.Ints,
-        counts: base.Ints,
+        given: _Given,
         release_cells: numa_cells.Release | None,
     ) -> None:
-        """Count a choice as used until its claim is made or fails.
-
-        :param order: the cache's column of each chosen column, (D,).
-        """
+        """Count a choice as used until its claim is made or fails."""
         request, cache = self.plan.request, self.cache
+        counts = given.choice.counts
         pending = np.zeros_like(counts)
-        pending[order] = counts
+        pending[given.order] = counts
         cache.add_pending(row, pending, request.piece_gb, request.piece_mbps)
 
         def release() -> None:

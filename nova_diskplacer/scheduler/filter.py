@@ -118,7 +118,7 @@ def _place(
     options = disk_request.options(hosts, spec, request, cache)
     option, attempts, outcome = _attempt(options, spec, cache, only_alternates)
     allowed, plan, pinned = option
-    choice, packing, include_pending = outcome
+    choice, free, packing, include_pending = outcome
     reporting = attempts.hosts
     run = state.last_run = candidates.FilterRun(
         spec.instance_uuid,
@@ -126,6 +126,7 @@ def _place(
         cache,
         attempts.rows,
         choice,
+        free,
         attempts.alignment,
         packing,
         only_alternates,

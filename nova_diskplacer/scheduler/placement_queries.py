@@ -71,6 +71,14 @@ def claims_on(disk: str) -> dict[str, int] | None:
     }
 
 
+def claims_of(
+    consumer: str,
+) -> dict[str, placement_client.Resources] | None:
+    """Return a consumer's allocations by provider, None if the query fails."""
+    allocations = _query(lambda: _PLACEMENT.allocations(consumer))
+    return None if allocations is None else allocations.resources
+
+
 def compute_nodes_with_room(request: flavor.VDiskRequest) -> set[str]:
     """Return the providers of compute nodes that may hold the vdisks.
 

@@ -64,12 +64,17 @@ class Option(typing.NamedTuple):
 class RequestState:
     """Results of the filters for one server so far; None is not known yet.
 
-    ``choice`` is a plan, the rows of hosts in the cache, and the choice there.
+    ``choice`` is a plan, the rows of hosts in the cache, their disks, and the
+    choice there. ``roomy`` are the providers of compute nodes with room,
+    according to Placement.
     """
 
     server_id: str
     volumes: ServerVolumes | None = None
-    choice: tuple[DiskPlan, base.Ints, Choice] | None = None
+    choice: (
+        tuple[DiskPlan, base.Ints, list[tuple[str, ...]], Choice] | None
+    ) = None
+    roomy: set[str] | None = None
     last_run: candidates.FilterRun | None = None
 
 
@@ -274,18 +279,23 @@ def choose(
     """
     state = state_of(spec)
     if state.choice is not None and state.choice[0] == plan:
-        _, chosen_rows, before = state.choice
+        _, chosen_rows, disks, before = state.choice
         at = np.full(
             max(chosen_rows.max(initial=0), rows.max(initial=0)) + 1, -1
         )
         at[chosen_rows] = np.arange(len(chosen_rows))
         at = at[rows]
-        if (at >= 0).all():
+        # a host may have reported another disk since
+        if (
+            (at >= 0).all()
+            and before.counts.shape[1] == free.free_gb.shape[1]
+            and [disks[index] for index in at.tolist()] == free.disks
+        ):
             return Choice(
                 before.fits[at], before.counts[at], before.scores[at]
             )
     choice = plan.choose(free)
-    state.choice = plan, rows, choice
+    state.choice = plan, rows, free.disks, choice
     return choice
 
 

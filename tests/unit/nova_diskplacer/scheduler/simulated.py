@@ -83,6 +83,10 @@ class Placement:
         ]
         return self._capacities(disks, 1)
 
+    def claims_of(self, consumer):
+        """What a consumer has claimed."""
+        return self.allocations.get(consumer, {})
+
     def with_room(self, request):
         """Hosts with enough disks that have room for a vdisk."""
         disks = collections.Counter(

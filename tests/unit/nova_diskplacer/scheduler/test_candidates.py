@@ -15,10 +15,12 @@
 import copy
 import functools
 import unittest
+import uuid
 from unittest import mock
 
 import numpy as np
 
+from nova_diskplacer import conf
 from nova_diskplacer import flavor
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import candidates
@@ -31,6 +33,7 @@ from tests.unit.nova_diskplacer.scheduler import fakes
 
 class DiskCandidatesTest(unittest.TestCase):
     def setUp(self):
+        conf.register_opts(conf.CONF)
         self.host = fakes.host_state(0)
         self.disks = [fakes.disk_uuid(0, i) for i in range(3)]
         self.cache = fakes.make_cache(
@@ -38,11 +41,14 @@ class DiskCandidatesTest(unittest.TestCase):
         )
         self.fresh = None
         self.looks = []
-        patch = mock.patch.object(
-            placement_queries, 'disks_in_tree', self._look
-        )
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.claims = {}
+        for name, function in (
+            ('disks_in_tree', self._look),
+            ('claims_of', lambda _: self.claims),
+        ):
+            patch = mock.patch.object(placement_queries, name, function)
+            patch.start()
+            self.addCleanup(patch.stop)
 
     def _run(self, vdisks=1, own=(), **changes):
         request = flavor.VDiskRequest(vdisks, 10, **changes)
@@ -50,8 +56,10 @@ class DiskCandidatesTest(unittest.TestCase):
 
     def _make_run(self, plan, counts):
         choice = Choice(np.array([True]), np.array([counts]), np.array([0.5]))
+        rows = np.array([0])
+        free = self.cache.free_capacity(rows)
         return candidates.FilterRun(
-            'server', plan, self.cache, np.array([0]), choice
+            'server', plan, self.cache, rows, choice, free
         )
 
     def _look(self, provider):
@@ -80,6 +88,7 @@ class DiskCandidatesTest(unittest.TestCase):
         self.fresh = {
             self.disks[0]: placement_client.DiskCapacity(10, 10, 150, 0),
             self.disks[1]: placement_client.DiskCapacity(10, 10, 150, 0),
+            self.disks[2]: placement_client.DiskCapacity(10, 0, 150, 0),
         }
         for candidate in self._candidates([0, 1, 0]):
             self.assertEqual(
@@ -87,6 +96,50 @@ class DiskCandidatesTest(unittest.TestCase):
                 self._claimed(candidate),
             )
         self.assertEqual([self.host.uuid], self.looks)
+
+    def test_a_claim_whose_answer_is_lost_is_made_once_more(self):
+        """Nova adds other disks to those that the server has by then."""
+        run = self._run(vdisks=2)([1, 1, 0])
+        first = self._claimed(self._candidates(None, run=run)[0])
+        self.assertEqual(2, len(first))
+        # Placement has it, and its agent may have reported it already
+        self.claims = {disk: {'CUSTOM_VDISK_GB': 10} for disk in first}
+        self.fresh = {
+            disk: placement_client.DiskCapacity(
+                10, 10 if disk in first else 0, 150, 0
+            )
+            for disk in self.disks
+        }
+        candidates_ = self._candidates(None, run=run)
+        self.assertTrue(candidates_)
+        self.assertEqual(first, self._claimed(candidates_[0]))
+        self.assertEqual([self.host.uuid], self.looks)
+        # the claim is noticed as any other
+        self.assertFalse(run.is_claimed)
+        self.host.num_instances += 1
+        self.assertTrue(run.is_claimed)
+
+    def test_another_try_chooses_again_if_nothing_is_claimed(self):
+        run = self._run()([1, 0, 0])
+        (first,) = self._claimed(self._candidates(None, run=run)[0])
+        self.claims = {self.host.uuid: {'VCPU': 1}}
+        self.fresh = {
+            disk: placement_client.DiskCapacity(
+                10, 10 if disk == first else 0, 150, 0
+            )
+            for disk in self.disks
+        }
+        (second,) = self._claimed(self._candidates(None, run=run)[0])
+        self.assertNotEqual(first, second)
+
+    def test_an_alternate_of_a_host_that_reports_another_disk(self):
+        run = self._run()([0, 1, 0])
+        run.only_alternates = True
+        disks = [fakes.disk(0, i, total_gb=10) for i in range(3)]
+        new = {**disks[0], 'uuid': str(uuid.UUID(int=0))}
+        self.cache.update(fakes.report(0, new, *disks))
+        (claimed,) = self._claimed(self._candidates(None, run=run)[0])
+        self.assertEqual(self.disks[1], claimed)
 
     def test_iterating_for_the_next_server_looks_nowhere(self):
         # as NUMATopologyFilter does on every host
@@ -102,6 +155,7 @@ class DiskCandidatesTest(unittest.TestCase):
         self.fresh = {
             self.disks[0]: placement_client.DiskCapacity(10, 10, 150, 0),
             self.disks[1]: placement_client.DiskCapacity(10, 10, 150, 0),
+            self.disks[2]: placement_client.DiskCapacity(10, 0, 150, 0),
         }
         candidate = self._candidates([0, 1, 0])[0]
         self.assertEqual(

@@ -104,6 +104,11 @@ class Ledger(stateful.RuleBasedStateMachine):
                 ),
                 (
                     placement_queries,
+                    'claims_of',
+                    self.placement.claims_of,
+                ),
+                (
+                    placement_queries,
                     'compute_nodes_with_room',
                     self.placement.with_room,
                 ),

@@ -54,6 +54,7 @@ class ClaimsTestCase(unittest.TestCase):
                 lambda *_: server_volumes.ServerVolumes(),
             ),
             (placement_queries, 'disks_in_tree', self._look),
+            (placement_queries, 'claims_of', self.placement.claims_of),
             (
                 placement_queries,
                 'compute_nodes_with_room',

@@ -123,6 +123,7 @@ class RaceTestCase(unittest.TestCase):
                 lambda *_: server_volumes.ServerVolumes(),
             ),
             (placement_queries, 'disks_in_tree', placement.of_host),
+            (placement_queries, 'claims_of', placement.claims_of),
             (
                 placement_queries,
                 'compute_nodes_with_room',

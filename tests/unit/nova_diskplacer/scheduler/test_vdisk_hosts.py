@@ -16,6 +16,7 @@ import numpy as np
 from nova.compute import task_states
 
 from nova_diskplacer import conf
+from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import decision_log
 from nova_diskplacer.scheduler import room
 from nova_diskplacer.scheduler import vdisk_hosts
@@ -104,6 +105,18 @@ class MovesTest(MovesTestCase):
         # the vdisks that it has fit, a third one does not
         self.assertEqual(['host0', 'host2'], self.passed(vdisks='3'))
         self.assertEqual([10] * 3, list(self.claims('host0').values()))
+
+    def test_elsewhere_if_only_placement_knows_of_room_there(self):
+        self.report_all({1: 'vw'}, host0=95, host1=95, host2=95)
+        self.room = {
+            fakes.disk_uuid(0, i): placement_client.DiskCapacity(
+                100, 0, 150, 0
+            )
+            for i in range(3)
+        }
+        self.assertEqual(['host0'], self.passed(vdisks='3'))
+        # one answer tells of all hosts
+        self.assertEqual(1, self.looks.count('everywhere'))
 
     def test_elsewhere_hosts_have_room_for_all_vdisks(self):
         self.offer(0, 2)

@@ -51,7 +51,7 @@ class PlacementWeigherTest(unittest.TestCase):
         nothing = np.zeros((len(scores), 1), dtype=np.int64)
         choice = Choice(scores >= 0, nothing, scores)
         return candidates.FilterRun(
-            'server', None, None, nothing[:, 0], choice
+            'server', None, None, nothing[:, 0], choice, None
         )
 
     def _weighed(self, hosts):
