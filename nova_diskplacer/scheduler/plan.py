@@ -133,10 +133,11 @@ class Choice:
 class DiskPlan:
     """A server's request and the vdisks of its attached volumes.
 
-    ``own_vdisks`` were bound for this server, attached or not, and count as
-    the request's. ``other_vdisks`` were bound for another server; a policy
-    that spreads vdisks counts them on their disks. Volumes that are no vdisks
-    of the flavor, such as the one that the server boots from, are in neither.
+    ``own_vdisks`` were bound for this server, attached or not.
+    ``other_vdisks`` were bound for another server, and kept: their disks
+    reserve their GiB. Both count as the request's, and a policy that spreads
+    vdisks counts them on their disks. Volumes that are no vdisks of the
+    flavor, such as the one that the server boots from, are in neither.
     If there are any of either, disks are chosen on their host only, or on two
     hosts that report all of them. ``reserved_for_others`` are the GiB of the
     disks with own vdisks that are to be reserved for anything else; what is
@@ -304,7 +305,9 @@ class DiskPlan:
         while it is wide, a striped one fewer while a disk is missing. Two
         hosts may report the same vdisks.
         """
-        bound = {vdisk.volume_id for vdisk in self.own_vdisks}
+        bound = {
+            vdisk.volume_id for vdisk in self.own_vdisks + self.other_vdisks
+        }
         return (len(bound) + self.unreported) * self.request.stripe_disks
 
     def _mbps_of_bound(
@@ -315,38 +318,43 @@ class DiskPlan:
         Each disk of an elastic vdisk has its share of them.
         """
         request = self.request
-        own = [vdisk for vdisk in self.own_vdisks if vdisk.disk in disks]
+        own, others = (
+            [vdisk for vdisk in vdisks if vdisk.disk in disks]
+            for vdisks in (self.own_vdisks, self.other_vdisks)
+        )
         mbps: collections.Counter[str] = collections.Counter()
         if not request.widest_disks:
-            for vdisk in self._vdisks_of_flavor(own):
+            for vdisk in self._vdisks_of_flavor(own, others):
                 mbps[vdisk.disk] += request.piece_mbps
             return mbps
         whole = collections.Counter[str]()
-        for vdisk in own:
+        for vdisk in own + others:
             whole[vdisk.volume_id] += vdisk.size_gb
         usual = request.leg_gb * request.legs
+        kept = {vdisk.volume_id for vdisk in others}
         of_flavor = sorted(
-            whole, key=lambda uuid: (whole[uuid] != usual, uuid)
+            whole, key=lambda uuid: (uuid in kept, whole[uuid] != usual, uuid)
         )
-        for vdisk in own:
+        for vdisk in own + others:
             if vdisk.volume_id in of_flavor[: request.vdisks]:
                 total = request.vdisk_mbps * vdisk.size_gb
                 mbps[vdisk.disk] += -(-total // whole[vdisk.volume_id])
         return mbps
 
-    def _vdisks_of_flavor(self, own: list[BoundVDisk]) -> list[BoundVDisk]:
+    def _vdisks_of_flavor(
+        self, own: list[BoundVDisk], others: list[BoundVDisk]
+    ) -> list[BoundVDisk]:
         """Return those bound vdisks of a host that claim the flavor's MB/s.
 
         A server may have more vdisks than its flavor gives it: those that
         were attached while it ran claim none.
         """
-        return sorted(
-            own,
-            key=lambda vdisk: (
-                vdisk.size_gb != self.request.piece_gb,
-                vdisk.volume_id,
-            ),
-        )[: self.request.pieces]
+
+        def key(vdisk: BoundVDisk) -> tuple[bool, str]:
+            return vdisk.size_gb != self.request.piece_gb, vdisk.volume_id
+
+        ordered = sorted(own, key=key) + sorted(others, key=key)
+        return ordered[: self.request.pieces]
 
     def allocations(
         self, free: FreeCapacity, counts: base.Ints

@@ -254,6 +254,48 @@ class NoVDisksAskedTestCase(VolumesTestCase):
         self.assert_kept(other, host)
 
 
+class KeptVolumesTestCase(VolumesTestCase):
+    """A server brings the vdisks of one that was deleted."""
+
+    disks_count = 3
+
+    def test_they_are_the_vdisks_of_the_next_server(self):
+        flavor = self.flavor(vdisks=2, vdisk_gb=100, vdisk_mbps=50)
+        server = self.boot(flavor)
+        kept = [self.volumes.create(100) for _ in range(2)]
+        for volume in kept:
+            self.attach(server, volume)
+        host = self.host_of(server).name
+        for volume in kept:
+            self.api.delete_server_volume(server['id'], volume)
+            self._wait_for_volume_detach(server['id'], volume)
+        self._delete_server(server)
+        self.reconcile()
+        self.fill(host)
+        # one disk is left, and it needs none
+        other = self.boot(
+            flavor,
+            block_device_mapping_v2=[
+                *blank(0, 0),
+                *(
+                    {
+                        'boot_index': -1,
+                        'uuid': volume,
+                        'source_type': 'volume',
+                        'destination_type': 'volume',
+                    }
+                    for volume in kept
+                ),
+            ],
+        )
+        self.assert_kept(other, host)
+        disks = {self.volumes.places[volume][1] for volume in kept}
+        self.assertEqual(
+            {host: {disk: {base.MBPS: 50} for disk in disks}},
+            self.claims(other['id']),
+        )
+
+
 class RescheduleTestCase(VolumesTestCase):
     """A compute fails to build a server whose volumes are bound there."""
 

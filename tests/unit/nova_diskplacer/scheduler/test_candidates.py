@@ -297,14 +297,18 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
             self._choose([1, 2], *self._disks(0, 10, 10), vdisks=1),
         )
 
-    def test_new_vdisks_keep_off_disks_of_volumes_it_brings(self):
-        disks = self._disks(0, 20, 20)
-        self.assertEqual({1: 10, 2: 10}, self._choose([], *disks, others=[0]))
-        self.assertIsNone(self._choose([], *disks, others=[0], vdisks=3))
+    def test_volumes_that_it_brings_count_and_are_not_claimed(self):
+        disks = self._disks(20, 0, 20)
+        self.assertEqual({1: 10}, self._choose([], *disks, others=[0]))
+        self.assertEqual(
+            {1: 10, 2: 10}, self._choose([], *disks, others=[0], vdisks=3)
+        )
+        self.assertIsNone(self._choose([], *disks, others=[0], vdisks=4))
+        self.assertEqual({}, self._choose([], *disks, others=[0, 2]))
         consolidated = self._choose(
             [], *self._disks(5, 0, 0), others=[0], mapping='consolidated'
         )
-        self.assertEqual({0: 20}, consolidated)
+        self.assertEqual({0: 10}, consolidated)
 
     def test_no_room_for_both_claims(self):
         self.assertIsNone(

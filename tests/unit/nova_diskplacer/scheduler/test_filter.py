@@ -67,6 +67,7 @@ class FilterTestCase(unittest.TestCase):
         self.read = []
         self.room = {}
         self.looks = []
+        self.claimed = {}
         for where, name, value in (
             (filters.report_listener, 'get_cache', lambda: self.cache),
             (
@@ -80,6 +81,7 @@ class FilterTestCase(unittest.TestCase):
                 self._with_room,
             ),
             (placement_queries, 'disks_in_tree', self._look),
+            (placement_queries, 'claims_of', lambda _: self.claimed),
         ):
             patch = mock.patch.object(where, name, value)
             patch.start()
@@ -229,22 +231,84 @@ class FilterTest(FilterTestCase):
         with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
             self.assertEqual(['host1'], self._passed())
 
+    def test_kept_volumes_are_the_vdisks_of_the_next_server(self):
+        """Their disks reserve them: nothing is claimed beside them."""
+        for disks, kept, claimed in ((4, 4, 0), (12, 4, 0), (6, 2, 2)):
+            for number in range(3):
+                held = range(kept if number == 1 else 0)
+                self._report(
+                    number,
+                    *(
+                        fakes.disk(
+                            number,
+                            i,
+                            vdisks=[fakes.vdisk(f'v{i}', 'deleted')]
+                            if i in held
+                            else [],
+                            reserved_gb=10 if i in held else 0,
+                        )
+                        for i in range(disks)
+                    ),
+                )
+            self.attached = [
+                AttachedVolume(f'v{i}', None, size_gb=10) for i in range(kept)
+            ]
+            with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
+                passed = self._passed(spec(vdisks='4', vdisk_gb='10'))
+            self.assertEqual(['host1'], passed)
+            candidate = self.hosts[1].allocation_candidates[0]
+            uuids = [fakes.disk_uuid(1, i) for i in range(disks)]
+            self.assertEqual(
+                claimed, len(candidate['allocations'].keys() & set(uuids))
+            )
+            self.assertFalse(
+                candidate['allocations'].keys() & set(uuids[:kept])
+            )
+            self.hosts = [fakes.host_state(number) for number in range(3)]
+
+    def test_kept_volumes_claim_the_mbps_of_the_flavor(self):
+        for number in range(3):
+            self._report(
+                number,
+                *(
+                    fakes.disk(
+                        number,
+                        i,
+                        vdisks=[fakes.vdisk(f'v{i}', 'deleted')]
+                        if number == 1
+                        else [],
+                        reserved_gb=10,
+                    )
+                    for i in range(2)
+                ),
+            )
+        self.attached = [
+            AttachedVolume(f'v{i}', None, size_gb=10) for i in range(2)
+        ]
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
+            self._passed(spec(vdisks='2', vdisk_gb='10', vdisk_mbps='50'))
+        candidate = self.hosts[1].allocation_candidates[0]
+        for i in range(2):
+            self.assertEqual(
+                {'CUSTOM_VDISK_MBPS': 50},
+                candidate['allocations'][fakes.disk_uuid(1, i)]['resources'],
+            )
+
     def test_the_root_takes_no_place_of_a_vdisk(self):
         """Nor does any other volume that is no vdisk of the flavor."""
-        for is_root, size, places in (
+        for is_root, size, new in (
             (True, '10', 3),
             (False, '20', 3),
             (False, '10', 2),
         ):
             self._bind('')
             self.attached = [AttachedVolume('v', 'host1', is_root)]
-            for number in (2, 3):
-                wanted = spec(vdisks=str(number), vdisk_gb=size)
-                with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
-                    self.assertEqual(
-                        ['host1'] if number <= places else [],
-                        self._passed(wanted),
-                    )
+            wanted = spec(vdisks='3', vdisk_gb=size)
+            with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
+                self.assertEqual(['host1'], self._passed(wanted))
+            candidate = self.hosts[1].allocation_candidates[0]
+            disks = {fakes.disk_uuid(1, i) for i in range(3)}
+            self.assertEqual(new, len(candidate['allocations'].keys() & disks))
 
     def test_a_volume_moved_while_the_agent_of_its_old_host_is_dead(self):
         self._bind(SERVER)
@@ -357,7 +421,7 @@ class TwoReportersTest(FilterTestCase):
             passed = spec(**self.asked)
             with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
                 self._passed(passed)
-            plan, _, _ = disk_request.state_of(passed).choice
+            plan, *_ = disk_request.state_of(passed).choice
             self.assertEqual(
                 [fakes.disk_uuid(number, 0)],
                 [vdisk.disk for vdisk in plan.own_vdisks],
