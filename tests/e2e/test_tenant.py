@@ -199,7 +199,19 @@ class VolumesOfRequestTest(TenantTestCase):
             'existing', FLAVOR, **self.with_existing(volumes)
         )
         self.assert_boots(server)
-        self.assertEqual({*volumes}, {*self.disks_of(server)})
+        disks = self.disks_of(server)
+        self.assertEqual({*volumes}, {*disks})
+        # the next server keeps their data, and their disks
+        self.tenant.api.delete_server(server)
+        for volume in volumes:
+            self.tenant.api.wait_volume(volume, 'available')
+        server = self.tenant.by_api(
+            'next', FLAVOR, **self.with_existing(volumes)
+        )
+        self.api.wait_server(server)
+        self.assertEqual(disks, self.disks_of(server))
+        # their disks reserve them, so nothing is claimed beside them
+        self.assertEqual({}, checks.claims(self.cloud, server))
 
     def test_quota(self):
         """It is refused before a host is chosen."""
