@@ -34,6 +34,7 @@ from oslo_privsep import capabilities
 from oslo_privsep import priv_context
 
 from cinder_vdisk_mapper import privsep
+from nova_diskplacer import exception
 from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import remote
@@ -47,6 +48,7 @@ from nova_diskplacer.disks.lvm import stripe_snapshots
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.host import files
+from nova_diskplacer.host import probes
 
 context = priv_context.PrivContext(
     'cinder_vdisk_mapper',
@@ -124,6 +126,19 @@ def _on_disks(
 _on_both = functools.partial(_on_disks, locations=2)
 
 
+def release_writes(name: str, moved: bool, *, root: str) -> None:
+    """Repeat writes in one place, as :func:`leg_moves.release_writes`.
+
+    :raises DiskHung: a disk hangs; they are repeated when it answers.
+    """
+    job = probes.Job(lambda: leg_moves.release_writes(name, moved))
+    if not job.wait(probes.HUNG_AFTER):
+        raise exception.DiskHung(
+            f'the writes to {name} wait for a disk that does not answer'
+        )
+    job.result()
+
+
 def limit_copies(percent: int, *, root: str) -> None:
     """Bound copies, as :func:`resync_throttle.limit`."""
     resync_throttle.limit(percent)
@@ -166,6 +181,7 @@ OPERATIONS: dict[str, privsep.Operation] = {
     'complete_legs': _on_both(leg_moves.complete_legs),
     # the other disks may hang
     'end_move': _on_disks(leg_moves.end_move),
+    'release_writes': release_writes,
     'settle_legs': _on_both(leg_moves.settle_legs),
     'moving_legs': _on_disk(leg_moves.moving_legs),
     'remove_legs': _on_disk(leg_moves.remove_legs),

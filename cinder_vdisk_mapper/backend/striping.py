@@ -143,6 +143,13 @@ class StripingBackend(base.Backend):
         """Switch a vdisk to the legs of the location ``kept`` alone."""
         self._run('end_move', str(kept), name, size_gb * GIB)
 
+    def release_writes(self, name: str, moved: bool) -> None:
+        """Repeat the writes that wait for a disk, in one place alone.
+
+        :param moved: whether that is the place after the move.
+        """
+        self._run('release_writes', name, moved)
+
     def settle_legs(self, new: Location, name: str, old: Location) -> None:
         """Mark the legs that have left, and those of the new location."""
         self._run('settle_legs', str(new), name, str(old))

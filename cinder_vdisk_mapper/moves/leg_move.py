@@ -231,8 +231,7 @@ class LegMove(leg_steps.LegSteps):
     def finish(self) -> None:
         step, name, storage = self.step, self._name, self.backend.storage
         with locks.hold(f'volume-{self.volume.id}'), locks.hold_legs(name):
-            location = naming.location(self._fresh())
-            copies.check_legs(storage, location, self.new, step.target)
+            self._check_kept(self.new, step.target)
             move_records.remove(storage.disk_root, name)
             storage.end_move(self.new, name, self.volume.size)
             storage.settle_legs(self.new, name, self.old)
@@ -254,8 +253,7 @@ class LegMove(leg_steps.LegSteps):
                 # it was refused before anything was made
                 move_records.remove(storage.disk_root, name)
                 return
-            location = naming.location(self._fresh())
-            copies.check_legs(storage, location, self.old, step.source)
+            self._check_kept(self.old, step.source)
             storage.end_move(self.old, name, self.volume.size)
             if coming:
                 source, vdisk = storage.find_vdisk(step.source, name)
@@ -263,6 +261,20 @@ class LegMove(leg_steps.LegSteps):
                     claim.give_back(self._moved_gb)
                 move_records.remove(storage.disk_root, name)
             self._remove(step.target)
+
+    def _check_kept(self, kept: Location, disk: str) -> None:
+        """Check that the legs of one location may be kept alone.
+
+        If their disk has failed, the writes that the kernel holds back since
+        fail, as they would without a move.
+
+        :raises DiskError: they may not, as :func:`copies.check_legs`.
+        """
+        storage = self.backend.storage
+        location = naming.location(self._fresh())
+        if location == kept and storage.disk(disk).health != discover.OK:
+            storage.release_writes(self._name, kept == self.new)
+        copies.check_legs(storage, location, kept, disk)
 
     @functools.cached_property
     def _pace(self) -> copy_pace.Pace | None:

@@ -18,9 +18,10 @@ the vdisk uses it as the leg. Where the leg is afterwards is the caller's
 decision. Tags mark the legs that come, and those that have left.
 
 A write that fails in one of the places waits in the mirror until
-:func:`end_move` repeats it in the place that is kept. So the vdisk has no
-error when the disk that a leg comes to dies, and has one when the disk that it
-is on dies, as without a move.
+:func:`end_move` repeats it in the place that is kept, or
+:func:`release_writes` where the disk of that place has failed. So the vdisk
+has no error when the disk that a leg comes to dies, and has one when the disk
+that it is on dies, as without a move.
 
 Every function may be repeated after a crash, and raises DiskError if a leg is
 missing, or LVM, the device mapper or a disk fails. The location ``old`` is
@@ -33,6 +34,7 @@ import dataclasses
 import os
 import re
 
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import device_mapper
@@ -54,6 +56,7 @@ _QUIET_COPY_S = 0.0035
 MB = 10**6
 
 _STATUS = re.compile(r' mirror \d+ .*?(\d+)/(\d+) 1 ([A-Z]+) ')
+_MIRROR = re.compile(r'0 (\d+) mirror core .* 2 (\S+) 0 (\S+) 0 ')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,6 +242,27 @@ def end_move(kept: Location, name: str, size_bytes: int) -> None:
             stripes.reload(kept, name, size_bytes, moving=False)
         for path in paths:
             device_mapper.remove(path)
+
+
+def release_writes(name: str, moved: bool) -> None:
+    """Repeat the writes that mirrors hold back, in one place alone.
+
+    The disk of that place may be gone, so that LVM cannot be asked: the writes
+    fail then, instead of waiting forever.
+
+    :param moved: whether that is the place after the move.
+    """
+    with stripes.locked(name):
+        for leg in range(constants.MAX_STRIPE_DISKS):
+            path = naming.moving_device(name, leg)
+            if not os.path.exists(path):
+                continue
+            mirror = _MIRROR.search(device_mapper.table(path))
+            if mirror:
+                sectors, *places = mirror.groups()
+                line = f'0 {sectors} linear {places[moved]} 0'
+                # otherwise the kernel waits for what it holds back
+                device_mapper.reload(path, [line], '--noflush')
 
 
 def settle_legs(new: Location, name: str, old: Location) -> None:

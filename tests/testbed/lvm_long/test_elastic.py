@@ -13,6 +13,7 @@
 """Moves of legs of striped vdisks on the real device mapper."""
 
 import contextlib
+import errno
 import mmap
 import os
 import random
@@ -125,11 +126,15 @@ class Writes:
 
 
 class Vdisk:
-    """A striped vdisk; ``location`` is what Cinder's database has."""
+    """A striped vdisk; ``location`` is what Cinder's database has.
+
+    ``lost`` tells that the disk that its legs leave is missing.
+    """
 
     def __init__(self, location):
         self.location = Location(location)
         self.percent = 100
+        self.lost = False
 
     def move(self, new):
         """Return the steps of a move to a location, as ``LegSteps``."""
@@ -152,6 +157,9 @@ class Vdisk:
             resync_throttle.release()
 
         def undo():
+            if self.lost:
+                leg_moves.release_writes(NAME, False)
+                raise exception.DiskError('the source is missing')
             leg_moves.end_move(move[0], NAME, SIZE)
             delete_moving(step.target)
             resync_throttle.release()
@@ -399,10 +407,9 @@ class ElasticTestCase(base.LVMTestCase):
         for uuid in self.uuids:
             shell.run('vgchange', '-an', naming.group_name(uuid))
 
-    def test_the_target_dies(self):
-        before = self.vdisk.location
-        self.writes.write(200)
-        self.vdisk.percent = 1
+    @contextlib.contextmanager
+    def mortal_disk(self):
+        """Yield what has the mortal disk die, and revive it afterwards."""
         failed = []
 
         def die():
@@ -416,22 +423,57 @@ class ElasticTestCase(base.LVMTestCase):
             return False
 
         try:
-            with self.writes.going_on():
-                self.assertRaises(
-                    exception.DiskError,
-                    self.move,
-                    (self.a, self.a, self.d, self.d),
-                    die,
-                )
-                written = sum(self.writes.last)
-                while sum(self.writes.last) < written + 100:
-                    self.assertIsNone(self.writes.error)
+            yield die
         finally:
             shell.run(
                 'dmsetup', 'load', MORTAL,
                 '--table', f'0 {self.sectors} linear {self.mortal} {START}',
             )  # fmt: skip
             shell.run('dmsetup', 'resume', MORTAL)
+
+    def test_the_source_dies(self):
+        """The server has an error, and does not wait for the disk."""
+        stripes.deactivate(NAME)
+        self.purge()
+        self.make(Location((self.d,) * LEGS), 1)
+        before = self.vdisk.location
+        self.writes.write(200)
+        self.vdisk.percent = 1
+        new = (self.d, self.d, self.a, self.a)
+
+        with self.mortal_disk() as die:
+
+            def lose():
+                self.vdisk.lost = True
+                return die()
+
+            with self.writes.going_on():
+                self.assertRaises(exception.DiskError, self.move, new, lose)
+            # the writer has ended, which one that waits never does
+            self.assertEqual(errno.EIO, self.writes.error.errno)
+        self.vdisk.lost = False
+        self.assertEqual(before, self.vdisk.location)
+        leg_steps.take_back(self.vdisk.move(new))
+        # the write that failed may have arrived
+        self.writes = Writes(DEVICE)
+        self.writes.write(200)
+        self.move(new)
+
+    def test_the_target_dies(self):
+        before = self.vdisk.location
+        self.writes.write(200)
+        self.vdisk.percent = 1
+
+        with self.mortal_disk() as die, self.writes.going_on():
+            self.assertRaises(
+                exception.DiskError,
+                self.move,
+                (self.a, self.a, self.d, self.d),
+                die,
+            )
+            written = sum(self.writes.last)
+            while sum(self.writes.last) < written + 100:
+                self.assertIsNone(self.writes.error)
         self.assertIsNone(self.writes.error)
         self.assertEqual([], self.writes.wrong())
         # what is left there goes when it is back

@@ -14,6 +14,7 @@
 
 import inspect
 import os
+import threading
 from unittest import mock
 
 import fixtures
@@ -32,6 +33,7 @@ from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import leg_moves
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.host import files
 
@@ -42,13 +44,14 @@ OTHER = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d12'
 VALUES = {
     int: 1,
     str: 'name',
+    bool: True,
     str | None: None,
     bool | None: None,
     Location: Location(('name', 'other')),
 }
 
 #: as the helper process gets them
-SENT = {**VALUES, bool: True, Location: 'name,other'}
+SENT = {**VALUES, Location: 'name,other'}
 
 
 class AllowListTestCase(testtools.TestCase):
@@ -259,6 +262,41 @@ class AllowListTestCase(testtools.TestCase):
             )
             self.assertEqual([UUID], asked)
 
+    def test_writes_that_wait_for_a_hung_disk(self):
+        """They are repeated when it answers: nothing else would do it."""
+        answers, ended = threading.Event(), threading.Event()
+
+        def release(*arguments):
+            answers.wait()
+            ended.set()
+
+        with (
+            mock.patch.object(leg_moves, 'release_writes', release),
+            mock.patch.object(privsep_lvm.probes, 'HUNG_AFTER', 0),
+        ):
+            self.assertRaises(
+                exception.DiskHung,
+                privsep_lvm.run,
+                self.root,
+                'release_writes',
+                'volume-1',
+                False,
+            )
+            answers.set()
+            self.assertTrue(ended.wait(60))
+        with mock.patch.object(
+            leg_moves, 'release_writes', side_effect=exception.DiskError('x')
+        ) as released:
+            self.assertRefused(
+                'x',
+                privsep_lvm.run,
+                self.root,
+                'release_writes',
+                'volume-1',
+                True,
+            )
+        released.assert_called_once_with('volume-1', True)
+
     def test_copy(self):
         with mock.patch.object(
             privsep.copies, 'copy', return_value=7
@@ -374,6 +412,7 @@ WITHOUT_DISK = (
     'count_bind_failure',
     'limit_copies',
     'release_throttle',
+    'release_writes',
     'add_remote',
     'admit',
     'all_links',

@@ -249,15 +249,20 @@ class DecideTestCase(testtools.TestCase):
         self.lose('b')
         self.assertRaises(exception.DiskError, self.move.decide)
         self.assertEqual([], self.done)
+        self.storage.release_writes.assert_not_called()
         self.volume.provider_location = 'a,b'
         self.assertRaises(exception.DiskError, self.move.finish)
         self.assertEqual([], self.done)
         self.storage.delete_moving.assert_not_called()
+        self.storage.release_writes.assert_called_once_with('volume-1', True)
 
     def test_not_decided(self):
         # as by another process
+        self.lose('b')
         self.assertRaises(exception.DiskError, self.move.finish)
         self.assertEqual([], self.done)
+        # the server uses the other place
+        self.storage.release_writes.assert_not_called()
 
     def test_source_that_is_gone(self):
         self.disks['b'] = disks.make_disk(
@@ -266,3 +271,5 @@ class DecideTestCase(testtools.TestCase):
         self.lose('a')
         self.assertRaises(exception.DiskError, self.move.undo)
         self.storage.delete_moving.assert_not_called()
+        # what waits for the disk fails, as without a move
+        self.storage.release_writes.assert_called_once_with('volume-1', False)

@@ -252,6 +252,35 @@ class LegMovesTestCase(LegsTestCase):
         resumed = [one for one in moving if '--nolockfs' in one]
         self.assertEqual([True] * 2, ['--noflush' in one for one in resumed])
 
+    def test_writes_that_wait_for_a_place_that_failed(self):
+        """They are repeated there, without LVM: the disk may be gone."""
+        for moved, uuid in ((False, A), (True, B)):
+            self.lvm.copied = 40
+            self.create()
+            self.activate()
+            self.begin()
+            self.lvm.dead.add(uuid)
+            run = self.commands_of(leg_moves.release_writes, 'volume-1', moved)
+            self.assertEqual({'dmsetup'}, {words[0] for words in run})
+            resumed = [words for words in run if words[1] == 'resume']
+            self.assertEqual(
+                [True] * 2, ['--noflush' in words for words in resumed]
+            )
+            self.assertEqual(
+                self.places(WIDE if moved else NARROW),
+                self.lvm.places_of(DEVICE),
+            )
+            # again
+            run = self.commands_of(leg_moves.release_writes, 'volume-1', moved)
+            self.assertEqual({'table'}, {words[1] for words in run})
+            # the disk is back
+            self.lvm.dead.clear()
+            leg_moves.end_move(NARROW, 'volume-1', SIZE)
+            self.assertEqual(self.places(NARROW), self.lvm.places_of(DEVICE))
+            for uuid in (A, B):
+                for name in volumes.legs(uuid, 'volume-1'):
+                    volumes.delete(uuid, name)
+
     def test_zeros_are_durable_before_the_space_is_free(self):
         self.create()
         volumes.mark_deleted(A, 'volume-1')
