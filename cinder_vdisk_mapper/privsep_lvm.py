@@ -168,6 +168,7 @@ OPERATIONS: dict[str, privsep.Operation] = {
     'clear': _on_disk(copies.clear),
     'copy': _on_disk(_copy),
     'copy_remote': copy_remote,
+    'activate': _on_disk(volumes.activate),
     'legs': _on_disk(volumes.legs),
     'create_piece': _on_disk(volumes.create_piece),
     'activate_stripe': _on_disks(stripes.activate_stripe),

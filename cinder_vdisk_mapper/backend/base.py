@@ -168,7 +168,8 @@ class Backend(linked_vdisks.LinkedVDisks):
     def attach_device(self, disk: str, name: str) -> None:  # noqa: B027
         """Make the device of a vdisk that is attached as one, if it has none.
 
-        A reboot of the host removes it.
+        A reboot of the host removes it. One whose disk has come back as
+        another device is made to lead there.
         """
 
     def detach_device(self, disk: str, name: str) -> None:  # noqa: B027

@@ -130,6 +130,9 @@ class LVMBackend(striping.StripingBackend):
         device = self._run('mark_deleted', disk, name)
         return device is None or self._wipe(disk, name, *device)
 
+    def attach_device(self, disk: str, name: str) -> None:
+        self._run('activate', disk, name)
+
     def sweep(self, disk: str) -> None:
         """Do nothing: tags mark the incomplete volumes."""
 

@@ -64,7 +64,8 @@ class Layout(abc.ABC):
     def activate(self, volume: Volume) -> None:
         """Make the device of a volume, if it has one that has to be made.
 
-        A striped one has, and one that was attached as a block device.
+        A striped one has, one that was attached as a block device, and each
+        logical volume.
         """
 
     @abc.abstractmethod

@@ -85,11 +85,9 @@ class OneDisk(Layout):
         return linking.stable_path(self.backend, volume, wait, to_device)
 
     def activate(self, volume: Volume) -> None:
-        if not self.backend.is_linked_to_device(self.name):
-            return
         with locks.hold(f'volume-{volume.id}'):
             # a drain may have moved it since
-            disk = self.backend.linked_disk(self.name)
+            disk = self.backend.linked_disk(self.name) or self.disk
             if disk and disk != links.REMOTE:
                 self.backend.attach_device(disk, self.name)
 

@@ -96,6 +96,29 @@ def lower_devices(path: str, sys: str = SYS) -> list[str]:
     return [device_path(name, sys) for name in names] or nvme_paths(path)
 
 
+def is_built_on(
+    path: str, devices: collections.abc.Iterable[str], sys: str = SYS
+) -> bool:
+    """Return whether a block device is built on others, and on no more.
+
+    It may be built on them in several layers. A device that was lost and has
+    come back under another name is another one.
+
+    :param path: of the device's node.
+    :param devices: paths of the others' nodes.
+    """
+
+    def is_on_them(device: str) -> bool:
+        if os.path.basename(device) in names:
+            return True
+        lower = lower_devices(device, sys)
+        return bool(lower) and all(map(is_on_them, lower))
+
+    names = {os.path.basename(os.path.realpath(one)) for one in devices}
+    name = os.path.basename(os.path.realpath(path))
+    return is_on_them(device_path(name, sys))
+
+
 def nvme_paths(path: str) -> list[str]:
     """Return the real paths in sysfs of the paths of an NVMe head.
 

@@ -30,6 +30,7 @@ from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.host import files
+from nova_diskplacer.host import sysfs
 
 LOG = logging.getLogger(__name__)
 
@@ -151,13 +152,27 @@ def zero_dirty(uuid: str, name: str) -> None:
 
 
 def activate(volume: report.Volume) -> str:
-    """Activate a volume and return the path of its device."""
+    """Activate a volume and return the path of its device.
+
+    A disk that was lost may have come back as another device. LVM leaves what
+    is active on the lost one, where all requests fail, until it is told.
+
+    :raises DiskError: also if a thin volume is on a lost device, and any of
+        its group is open.
+    """
     path = f'/dev/{volume.path}'
-    if not os.path.exists(path):
-        commands.run(
-            'lvchange', '--activate', 'y', '--ignoreactivationskip',
-            volume.path,
-        )  # fmt: skip
+    if os.path.exists(path):
+        if sysfs.is_built_on(path, volume.devices):
+            return path
+        if not volume.thin:
+            commands.run('lvchange', '--refresh', volume.path)
+            return path
+        # a pool that has failed takes no other device: the attempt leaves it
+        # suspended, and its users wait instead of failing
+        commands.run_retry_udev('vgchange', '--activate', 'n', volume.group)
+    commands.run(
+        'lvchange', '--activate', 'y', '--ignoreactivationskip', volume.path
+    )
     return path
 
 

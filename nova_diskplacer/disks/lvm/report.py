@@ -53,7 +53,7 @@ class Volume:
     ``whole_name`` the name of the vdisk that it is a leg of, or its own.
     ``dirty_tags`` are the tags DIRTY_FROM, and ``dirty_from`` the first byte
     that may hold old data, None without any. ``unusable_reason`` tells why no
-    server may use it, '' if one may.
+    server may use it, '' if one may. ``devices`` are those of its group.
     """
 
     group: str
@@ -68,6 +68,7 @@ class Volume:
     dirty_tags: tuple[str, ...]
     dirty_from: int | None
     unusable_reason: str
+    devices: tuple[str, ...]
 
     @property
     def path(self) -> str:
@@ -281,8 +282,9 @@ def _group(report: dict[str, Any]) -> Group:
         and 'pool' in lv['lv_layout'].split(',')
     ]
     name = fields['vg_name']
+    devices = tuple(pv['pv_name'] for pv in report.get('pv', ()))
     vdisk_volumes = tuple(
-        _volume(name, lv) for lv in volumes if lv not in pools
+        _volume(name, lv, devices) for lv in volumes if lv not in pools
     )
     if pools:
         # thin volumes count with their full size, so the pool never overflows
@@ -302,7 +304,7 @@ def _group(report: dict[str, Any]) -> Group:
         read_only=fields['vg_permissions'] != 'writeable',
         exported=bool(fields['vg_exported']),
         partial=bool(fields['vg_partial']),
-        devices=tuple(pv['pv_name'] for pv in report.get('pv', ())),
+        devices=devices,
         thin=bool(pools),
         volumes=tuple(sorted(vdisk_volumes, key=lambda volume: volume.name)),
         seqno=seqno,
@@ -311,7 +313,9 @@ def _group(report: dict[str, Any]) -> Group:
     )
 
 
-def _volume(group: str, fields: dict[str, str]) -> Volume:
+def _volume(
+    group: str, fields: dict[str, str], devices: tuple[str, ...]
+) -> Volume:
     thin = bool(fields['pool_lv'])
     origin = '' if thin else fields['origin']
     size_bytes = int(fields['origin_size' if origin else 'lv_size'])
@@ -352,6 +356,7 @@ def _volume(group: str, fields: dict[str, str]) -> Volume:
         dirty_tags=dirty,
         dirty_from=min(starts, default=None),
         unusable_reason=reason,
+        devices=devices,
     )
 
 

@@ -93,6 +93,8 @@ def activate_stripe(location: Location, name: str, size_bytes: int) -> str:
     with locked(name):
         volumes = legs(location, name, size_bytes)
         if os.path.exists(path):
+            for volume in volumes:
+                group_changes.activate(volume)
             # a snapshot that was killed has suspended it
             commands.run('dmsetup', 'resume', os.path.basename(path))
         else:

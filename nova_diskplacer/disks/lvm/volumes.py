@@ -90,6 +90,11 @@ def create_piece(
     group_changes.zero_dirty(uuid, name)
 
 
+def activate(uuid: str, name: str) -> str:
+    """Activate a vdisk, as :func:`group_changes.activate`."""
+    return group_changes.activate(groups.require(uuid).require(name))
+
+
 def legs(uuid: str, name: str) -> list[str]:
     """Return the names of the legs of a vdisk, as ``Group.legs_of``."""
     return [leg.vdisk.name for leg in groups.require(uuid).legs_of(name)]
@@ -179,8 +184,7 @@ def in_use(uuid: str, name: str) -> bool:
 
 def writes(uuid: str, name: str) -> str:
     """Return a text that changes if a vdisk is written to."""
-    path = group_changes.activate(groups.require(uuid).require(name))
-    return '/'.join(blockcopy.write_counters(path))
+    return '/'.join(blockcopy.write_counters(activate(uuid, name)))
 
 
 def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
@@ -287,7 +291,7 @@ def create_temporary(uuid: str, size_bytes: int) -> str:
     """Create the temporary volume and return the path of its device."""
     with group_changes.changing(uuid) as group:
         group_changes.allocate(group, TEMPORARY, size_bytes, [naming.DELETED])
-    return group_changes.activate(groups.require(uuid).require(TEMPORARY))
+    return activate(uuid, TEMPORARY)
 
 
 def remove_temporary(uuid: str) -> None:

@@ -494,5 +494,87 @@ class DirtyVolumesTestCase(base.LVMTestCase):
         )
 
 
+class ReturnedDiskTestCase(base.LVMTestCase):
+    """A disk that was lost comes back as another device."""
+
+    devices = 1
+
+    #: one place on the disk has these two devices, one after the other
+    LOST, BACK = '/dev/mapper/lost', '/dev/mapper/back'
+    START = 2048
+
+    def setUp(self):
+        super().setUp()
+        sectors = int(shell.run('blockdev', '--getsz', self.spare[0]))
+        self.sectors = sectors - self.START
+        self.line = f'0 {self.sectors} linear {self.spare[0]} {self.START}'
+        self.table(self.LOST, self.line)
+
+    def table(self, device, line):
+        """Make a device, or replace what it is made of."""
+        name = os.path.basename(device)
+        if not os.path.exists(device):
+            shell.run('dmsetup', 'create', name, '--table', line)
+            self.addCleanup(shell.run, 'dmsetup', 'remove', '--retry', name)
+            return
+        shell.run('dmsetup', 'load', name, '--table', line)
+        shell.run('dmsetup', 'resume', '--noflush', name)
+
+    def prepare(self, thin):
+        """Make a disk with a vdisk and its snapshot; returns their paths."""
+        self.uuid = self.prepared(self.LOST, thin).uuid
+        volumes.create(self.uuid, 'volume-1', '1', 'server', SIZE)
+        path = self.activate('volume-1')
+        base.write(path, base.pattern('old'))
+        copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
+        base.write(path, base.pattern('new'))
+        return path, self.activate('snapshot-1')
+
+    def activate(self, name):
+        return volumes.activate(self.uuid, name)
+
+    def lose(self, path):
+        """Lose the disk, which comes back."""
+        self.table(self.LOST, f'0 {self.sectors} error')
+        self.table(self.BACK, self.line)
+        self.addCleanup(base.erase, self.BACK)
+        self.addCleanup(base.purge, self.uuid)
+        udev.settle()
+        self.assertEqual((self.BACK,), groups.require(self.uuid).devices)
+        self.assertRaises(OSError, base.read, path, MIB)
+
+    def assertHeld(self, path, frozen):
+        self.assertEqual(base.pattern('old'), base.read(frozen, MIB))
+        self.assertEqual(base.pattern('new'), base.read(path, MIB))
+        base.write(path, base.pattern('more'))
+        self.assertEqual(base.pattern('old'), base.read(frozen, MIB))
+        with mock.patch.object(commands, 'run') as run:
+            for name in ('volume-1', 'snapshot-1'):
+                self.activate(name)
+        # all is well
+        run.assert_not_called()
+
+    def test_thick(self):
+        path, frozen = self.prepare(False)
+        with open(path, 'rb') as user:
+            self.lose(path)
+            for name in ('snapshot-1', 'volume-1'):
+                self.activate(name)
+            # a server that has it open sees it, too
+            self.assertEqual(base.pattern('new'), user.read(MIB))
+            self.assertHeld(path, frozen)
+
+    def test_thin(self):
+        path, frozen = self.prepare(True)
+        with open(path, 'rb'):
+            self.lose(path)
+            self.assertRaises(exception.DiskError, self.activate, 'snapshot-1')
+            # nobody waits for it
+            self.assertRaises(OSError, base.read, path, MIB)
+        for name in ('snapshot-1', 'volume-1'):
+            self.activate(name)
+        self.assertHeld(path, frozen)
+
+
 # it is for those that inherit from it only
 del VolumesTestCase

@@ -340,6 +340,20 @@ def _walk(name):
     return test
 
 
+class AttachTestCase(DriverTestCase):
+    def test_extension_of_a_volume_with_snapshots(self):
+        """LVM deactivates it, and the process is killed."""
+        with World(ZERO) as world:
+            world.bind()
+            world.freeze()
+            with world.killed_at(0):
+                self.assertRaises(fake_lvm.Killed, world.extend)
+            held = world.lvm.volumes['volume-1']
+            self.assertFalse(held.active)
+            self.assertTrue(world.attachable(world.volume))
+            self.assertTrue(held.active)
+
+
 class WalkTestCase(OperationTestCase):
     """Has a test for each operation."""
 

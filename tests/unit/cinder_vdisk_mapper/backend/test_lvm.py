@@ -76,6 +76,10 @@ class WipeTestCase(testtools.TestCase):
                 self.backend.link('disk', 'volume-1', to_device)
                 run.assert_called_with('link', 'disk', 'volume-1', False)
 
+    def test_attached_volumes_are_active(self):
+        self.backend.attach_device(UUID, 'volume-1')
+        self.calls.activate.assert_called_once_with(UUID, 'volume-1')
+
     def test_zero(self):
         self.assertEqual((['clear_volume'], True), self.delete())
         self.calls.clear_volume.assert_called_once_with(

@@ -108,6 +108,37 @@ class SysfsTestCase(testtools.TestCase):
             os.symlink(lower, f'{block}/{name}')
         self.write(os.path.join(self.sys, 'devices', upper, 'slaves', name))
 
+    def test_what_a_device_is_built_on(self):
+        devices = os.path.join(self.sys, 'devices')
+        for lower, upper in (
+            ('sda', 'dm-0'),
+            ('sda', 'dm-1'),
+            # a thin volume on its pool
+            ('dm-0', 'dm-2'),
+            ('dm-1', 'dm-2'),
+            ('dm-2', 'dm-3'),
+            # a volume on two disks
+            ('sda', 'dm-4'),
+            ('sdb', 'dm-4'),
+        ):
+            self.hold(os.path.join(devices, lower), upper)
+            self.hold(os.path.join(devices, upper), 'virtual')
+        for name, below, expected in (
+            ('dm-3', ['/dev/sda'], True),
+            ('dm-3', ['/dev/sda', '/dev/sdc'], True),
+            # it has come back under another name
+            ('dm-3', ['/dev/sdc'], False),
+            ('dm-4', ['/dev/sda'], False),
+            ('dm-4', ['/dev/sda', '/dev/sdb'], True),
+            # the disk is a virtual device itself
+            ('dm-3', ['/dev/dm-0', '/dev/dm-1'], True),
+            # its table is empty
+            ('dm-5', ['/dev/sda'], False),
+        ):
+            self.assertEqual(
+                expected, sysfs.is_built_on(f'/dev/{name}', below, self.sys)
+            )
+
     def test_nvme_multipath(self):
         for number, nodes, expected in (
             (0, ['1'], 1),

@@ -55,9 +55,10 @@ class Volume:
 class FakeLVM(fixtures.Fixture):
     """A thick group, ``GROUP`` without another UUID.
 
-    ``open`` holds the names of open volumes. ``step`` is called before each
-    change of the metadata and of the content. ``devices`` and ``suspended``
-    are those of striped vdisks: none.
+    ``open`` holds the names of open volumes, ``refreshed`` those that LVM has
+    made lead to the present devices of the group. ``step`` is called before
+    each change of the metadata and of the content. ``devices`` and
+    ``suspended`` are those of striped vdisks: none.
     """
 
     def __init__(self, size_gb=20, content='old', uuid=UUID):
@@ -67,6 +68,7 @@ class FakeLVM(fixtures.Fixture):
         self.content = [content] * (size_gb * GIB // EXTENT)
         self.volumes = {}
         self.open = set()
+        self.refreshed = []
         self.devices = {}
         self.suspended = set()
         self.tags = {
@@ -228,6 +230,9 @@ class FakeLVM(fixtures.Fixture):
                     self._check_closed(path)
                 volume.active = wanted
                 continue
+            if 'refresh' in options:
+                self.refreshed.append(path.split('/')[1])
+                continue
             self._commit('lvchange')
             volume.tags -= set(options.get('deltag', ()))
             volume.tags |= set(options.get('addtag', ()))
@@ -324,4 +329,11 @@ def _parse(words):
     return options, rest
 
 
-_FLAGS = ('yes', 'force', 'snapshot', 'splitsnapshot', 'ignoreactivationskip')
+_FLAGS = (
+    'yes',
+    'force',
+    'snapshot',
+    'splitsnapshot',
+    'ignoreactivationskip',
+    'refresh',
+)

@@ -169,6 +169,15 @@ class StripesTestCase(testtools.TestCase):
                 location,
             )
 
+    def test_activate_again_after_a_disk_came_back(self):
+        self.create()
+        self.activate()
+        legs = [self.lvm.of(uuid).volumes['volume-1'] for uuid in LOCATION]
+        for leg in legs:
+            leg.active = False
+        self.activate()
+        self.assertTrue(all(leg.active for leg in legs))
+
     def test_activate(self):
         self.create()
         path = self.activate()

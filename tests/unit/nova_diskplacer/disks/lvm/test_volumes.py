@@ -11,17 +11,21 @@
 #    under the License.
 """Test operations on vdisks in a volume group in memory."""
 
+import dataclasses
+import os
 from unittest import mock
 
 import fixtures
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.host import sysfs
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
 
 GIB = fake_lvm.GIB
@@ -60,6 +64,55 @@ class LVMTestCase(testtools.TestCase):
                 self.assertGreater(count, 1)
                 return
         raise AssertionError('the work never ends')
+
+
+class ActivateTestCase(LVMTestCase):
+    def test_a_disk_that_came_back_as_another_device(self):
+        self.create()
+        path = naming.device_path(UUID, 'volume-1')
+        for is_built_on, refreshed in ((True, []), (False, ['volume-1'])):
+            with (
+                mock.patch.object(os.path, 'exists', return_value=True),
+                mock.patch.object(
+                    sysfs, 'is_built_on', return_value=is_built_on
+                ) as asked,
+            ):
+                self.assertEqual(path, volumes.activate(UUID, 'volume-1'))
+            asked.assert_called_once_with(path, (fake_lvm.DEVICE,))
+            self.assertEqual(refreshed, self.lvm.refreshed)
+
+    def test_a_pool_on_another_device(self):
+        """All of it is deactivated first, which fails if any is open."""
+        self.create()
+        volume = dataclasses.replace(
+            self.group().require('volume-1'), thin=True
+        )
+        with (
+            mock.patch.object(os.path, 'exists', return_value=True),
+            mock.patch.object(sysfs, 'is_built_on', return_value=False),
+            mock.patch.object(commands, 'run') as run,
+        ):
+            group_changes.activate(volume)
+        self.assertEqual(
+            [
+                ('vgchange', '--activate', 'n', fake_lvm.GROUP),
+                (
+                    'lvchange',
+                    '--activate',
+                    'y',
+                    '--ignoreactivationskip',
+                    volume.path,
+                ),
+            ],
+            [one.args for one in run.mock_calls],
+        )
+
+    def test_inactive(self):
+        self.create()
+        self.lvm.volumes['volume-1'].active = False
+        volumes.activate(UUID, 'volume-1')
+        self.assertTrue(self.lvm.volumes['volume-1'].active)
+        self.assertEqual([], self.lvm.refreshed)
 
 
 class DirtyTestCase(LVMTestCase):
