@@ -158,7 +158,7 @@ class Steps(leg_steps.LegSteps):
 
     def finish(self) -> None:
         leg_moves.end_move(self._new, NAME, self._size)
-        leg_moves.settle_legs(self._new, NAME, self._old)
+        leg_moves.settle_legs(self._new, NAME, self._old, False)
         _delete_moving(self._step.source)
         resync_throttle.release()
 

@@ -150,9 +150,14 @@ class StripingBackend(base.Backend):
         """
         self._run('release_writes', name, moved)
 
-    def settle_legs(self, new: Location, name: str, old: Location) -> None:
-        """Mark the legs that have left, and those of the new location."""
-        self._run('settle_legs', str(new), name, str(old))
+    def settle_legs(
+        self, new: Location, name: str, old: Location, forgotten: bool
+    ) -> None:
+        """Mark the legs that have left, and those of the new location.
+
+        :param forgotten: whether the disk that they have left is forgotten.
+        """
+        self._run('settle_legs', str(new), name, str(old), forgotten)
 
     def interrupted_move(
         self, disk: str, name: str

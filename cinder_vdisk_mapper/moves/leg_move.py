@@ -234,8 +234,11 @@ class LegMove(leg_steps.LegSteps):
             self._check_kept(self.new, step.target)
             move_records.remove(storage.disk_root, name)
             storage.end_move(self.new, name, self.volume.size)
-            storage.settle_legs(self.new, name, self.old)
-        self._remove(step.source)
+            # as in a deletion, what was on such a disk counts as deleted
+            forgotten = storage.forgotten(step.source)
+            storage.settle_legs(self.new, name, self.old, forgotten)
+        if not forgotten:
+            self._remove(step.source)
         event_log.log_moved(
             self.volume,
             event_log.find(storage, Location((step.target,)), name),

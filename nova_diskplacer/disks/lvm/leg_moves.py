@@ -265,20 +265,26 @@ def release_writes(name: str, moved: bool) -> None:
                 device_mapper.reload(path, [line], '--noflush')
 
 
-def settle_legs(new: Location, name: str, old: Location) -> None:
+def settle_legs(
+    new: Location, name: str, old: Location, forgotten: bool
+) -> None:
     """Mark the legs that have left, and those of the new location.
 
     Legs that come keep the tags of the old one to the end, for
     :func:`interrupted_move`.
+
+    :param forgotten: the disk that legs have left is gone for good, so that
+        nothing is marked there.
     """
     stripes.legs(new, name, 0)
     step = _step(old, name, new)
     legs: dict[str, list[str]] = collections.defaultdict(list)
     for uuid, suffix in naming.pieces(new):
         legs[uuid].append(name + suffix)
-    with group_changes.changing(step.source) as group:
-        _mark_left(group, [leg.leaving for leg in step.legs])
-        _settle(group, legs[step.source], new)
+    if not forgotten:
+        with group_changes.changing(step.source) as group:
+            _mark_left(group, [leg.leaving for leg in step.legs])
+            _settle(group, legs[step.source], new)
     for uuid in sorted(legs.keys() - {step.source, step.target}):
         with group_changes.changing(uuid) as group:
             _settle(group, legs[uuid], new)

@@ -92,7 +92,7 @@ class FileLegs(test_striped.FileStripes):
     def end_move(self, kept, name, size_gb):
         pass
 
-    def settle_legs(self, new, name, old):
+    def settle_legs(self, new, name, old, forgotten):
         self.tags[name] = new
 
     def interrupted_move(self, disk, name):

@@ -152,7 +152,7 @@ class Vdisk:
 
         def finish():
             leg_moves.end_move(move[2], NAME, SIZE)
-            leg_moves.settle_legs(move[2], NAME, move[0])
+            leg_moves.settle_legs(move[2], NAME, move[0], False)
             delete_moving(step.source)
             resync_throttle.release()
 

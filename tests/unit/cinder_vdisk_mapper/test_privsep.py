@@ -236,7 +236,7 @@ class AllowListTestCase(testtools.TestCase):
                 ('create_legs', ()),
                 ('begin_move', (1, 1)),
                 ('complete_legs', ()),
-                ('settle_legs', ()),
+                ('settle_legs', (False,)),
             ):
                 for old, new in ((UUID, OTHER), (OTHER, UUID)):
                     self.assertRaises(

@@ -106,6 +106,7 @@ class DecideTestCase(testtools.TestCase):
             uuid: disks.make_disk(uuid, mbps=SSD_MBPS) for uuid in 'ab'
         }
         self.storage = self.operations.backend
+        self.storage.forgotten.return_value = False
         self.storage.disk_root = self.useFixture(fixtures.TempDir()).path
         self.storage.disk = self.disks.get
         self.storage.check_disk = self.check_disk
@@ -168,6 +169,7 @@ class DecideTestCase(testtools.TestCase):
         self.assertEqual(
             ['complete_legs', 'save', 'end_move', 'settle_legs'], self.done
         )
+        self.storage.forgotten.assert_called_once_with('a')
         self.assertEqual(
             '1 GiB of volume 1 have moved from disk a to disk b for server '
             's\n',
@@ -255,6 +257,24 @@ class DecideTestCase(testtools.TestCase):
         self.assertEqual([], self.done)
         self.storage.delete_moving.assert_not_called()
         self.storage.release_writes.assert_called_once_with('volume-1', True)
+
+    def test_source_that_is_forgotten(self):
+        """It was lost after the decision: nothing is done there."""
+        settle = self.storage.settle_legs = mock.Mock()
+        self.volume.provider_location = 'a,b'
+        self.disks['b'] = disks.make_disk(
+            'b', held=[VDisk('volume-1', '1', 's', 1)], mbps=SSD_MBPS
+        )
+        self.lose('a')
+        self.storage.forgotten.return_value = True
+        self.useFixture(fixtures.FakeLogger())
+        self.move.finish()
+        settle.assert_called_once_with(NEW, 'volume-1', OLD, True)
+        self.storage.delete_moving.assert_not_called()
+        self.storage.forgotten.return_value = False
+        settle.side_effect = exception.DiskError('missing')
+        self.assertRaises(exception.DiskError, self.move.finish)
+        settle.assert_called_with(NEW, 'volume-1', OLD, False)
 
     def test_not_decided(self):
         # as by another process

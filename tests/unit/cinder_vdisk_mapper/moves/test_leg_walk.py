@@ -14,6 +14,7 @@
 
 import contextlib
 import dataclasses
+import os
 from unittest import mock
 
 from cinder import exception as cinder_exc
@@ -25,6 +26,7 @@ from cinder_vdisk_mapper.moves import backends
 from cinder_vdisk_mapper.moves import leg_mover
 from cinder_vdisk_mapper.moves import leg_steps
 from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
@@ -510,6 +512,43 @@ class WalkTestCase(Walks):
             world.attach()
             world.recover()
             self.assertWhole(world, old, 'own')
+
+    def test_the_source_is_lost_after_the_decision(self):
+        """The move is finished once it is forgotten, whenever killed."""
+        old, new = MOVES['evacuate']
+        decided = []
+
+        def kill(count):
+            with self.world('old') as world:
+                world.start_at(old)
+                killed = world.is_killed(count, lambda: world.move(new))
+                if not killed or world.location == old:
+                    return killed
+                decided.append(count)
+                world.lvm.lost.add(A)
+                if world.driver.backend.disk(C).has_moving('volume-1'):
+                    for again in (world.recover, lambda: world.move(old)):
+                        error = self.assertRaises(
+                            exception.DiskPlacerError, again
+                        )
+                        self.assertIn('there is no volume group', str(error))
+                os.unlink(os.path.join(world.lvm.root, A))
+                discover.set_forgotten(world.lvm.root, A, True)
+                world.recover()
+                for uuid, number in ((B, 2), (C, 2)):
+                    (held,) = groups.require(uuid).vdisks
+                    self.assertEqual(
+                        (number, new, True, False),
+                        (held.size_gb, held.stripe, held.usable, held.moving),
+                    )
+                self.assertIsNone(
+                    world.driver.backend.recorded_move('volume-1')
+                )
+                world.remove()
+            return killed
+
+        self.count_steps(kill)
+        self.assertGreater(len(decided), 4)
 
     def test_another_move_instead(self):
         old, new = MOVES['widen']

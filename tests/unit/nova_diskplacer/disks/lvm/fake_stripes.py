@@ -36,7 +36,7 @@ class FakeStripes(fake_lvm.FakeLVM):
     of all groups and devices. ``frozen`` tells for each snapshot's piece that
     was made whether the vdisk was suspended. ``copied`` is the part that the
     kernel has copied of what is moved, in percent, and ``dead`` has the disks
-    that fail.
+    that fail. Those in ``lost`` are not there.
     """
 
     def __init__(self, size_gb=20, content='old'):
@@ -50,6 +50,7 @@ class FakeStripes(fake_lvm.FakeLVM):
         self.copied = 100
         self.mirrored = set()
         self.dead = set()
+        self.lost = set()
         self.suspended = set()
         self.frozen = []
 
@@ -109,6 +110,8 @@ class FakeStripes(fake_lvm.FakeLVM):
     def find(self, uuid):
         """Replace ``groups.find``."""
         name = f'diskplacer-{uuid}'
+        if uuid in self.lost:
+            return None
         return report.parse(self.groups[name].report()).get(name)
 
     def of(self, uuid):

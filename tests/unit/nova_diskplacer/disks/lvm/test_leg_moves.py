@@ -183,7 +183,7 @@ class LegMovesTestCase(LegsTestCase):
         leg_moves.end_move(WIDE, 'volume-1', SIZE)
         self.assertEqual([DEVICE], list(self.lvm.devices))
         self.assertEqual(self.places(WIDE), self.lvm.places_of(DEVICE))
-        leg_moves.settle_legs(WIDE, 'volume-1', NARROW)
+        leg_moves.settle_legs(WIDE, 'volume-1', NARROW, False)
         self.assertIsNone(leg_moves.interrupted_move(B, 'volume-1'))
         self.assertIsNone(leg_moves.interrupted_move(A, 'volume-1'))
         left = leg_moves.moving_legs(A, 'volume-1')
