@@ -50,12 +50,14 @@ class Disk:
     """A disk whose health is ok, and that is not being drained.
 
     ``mbps`` is its throughput in MB/s, measured or stated (0: unknown).
-    ``free_gb`` are the GiB that no claim and no vdisk takes.
+    ``free_gb`` are the GiB that no claim and no vdisk takes, and
+    ``block_size`` the bytes of a logical block.
     """
 
     medium: str
     mbps: float
     free_gb: int
+    block_size: int = 512
 
 
 @dataclasses.dataclass(frozen=True)

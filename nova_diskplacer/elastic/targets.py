@@ -38,8 +38,9 @@ def choose(
 
     A disk gets legs only if it has room for them, and at most ``limit`` of
     utilization by others. Where the vdisk gets further disks, they have the
-    medium of its present ones; those that others use least come first, then
-    those with most room.
+    medium of its present ones, and no larger logical blocks, which the vdisk
+    could not have while it is in use; those that others use least come first,
+    then those with most room.
 
     :param others: the utilization of each disk by others than the vdisk, 0 to
         1; a disk that is not in it was not measured and gets no legs.
@@ -81,12 +82,19 @@ def _widened(
         for uuid, disk in disks.items()
         if disk.medium in media and uuid not in vdisk.location
     }
-    roomy = {uuid for uuid, disk in alike.items() if disk.free_gb >= needed_gb}
+    block_size = max(disks[uuid].block_size for uuid in vdisk.disks)
+    fine = {
+        uuid: disk
+        for uuid, disk in alike.items()
+        if disk.block_size <= block_size
+    }
+    roomy = {uuid for uuid, disk in fine.items() if disk.free_gb >= needed_gb}
     suitable = roomy.intersection(suit)
     if len(suitable) < number:
         return Targets(
             reason=f'{len(suitable)} of {number} further disks suit: of '
-            f'{len(alike)} others of its medium {len(alike) - len(roomy)} '
+            f'{len(alike)} others of its medium {len(alike) - len(fine)} '
+            f'have larger logical blocks, {len(fine) - len(roomy)} '
             f'have no room for {needed_gb} GiB, {len(roomy) - len(suitable)} '
             f'are used to more than {limit:.0%} by others or are not measured'
         )

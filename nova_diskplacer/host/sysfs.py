@@ -96,6 +96,17 @@ def lower_devices(path: str, sys: str = SYS) -> list[str]:
     return [device_path(name, sys) for name in names] or nvme_paths(path)
 
 
+def logical_block_size(path: str, sys: str = SYS) -> int:
+    """Return the bytes of a logical block of a device, 512 if unknown.
+
+    :param path: of the device's node.
+    """
+    block = device_path(os.path.basename(os.path.realpath(path)), sys)
+    if os.path.exists(f'{block}/partition'):
+        block = os.path.dirname(block)
+    return int(read_optional(f'{block}/queue/logical_block_size') or 512)
+
+
 def is_built_on(
     path: str, devices: collections.abc.Iterable[str], sys: str = SYS
 ) -> bool:

@@ -45,6 +45,7 @@ from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.disks.lvm import resync_throttle
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.host import sysfs
 
 # Least and most sectors that the kernel copies at once; writes to them wait
 # meanwhile. Under pressure each copy waits long for the disk, so it copies the
@@ -80,10 +81,11 @@ class _Step:
 def create_legs(old: Location, name: str, new: Location) -> None:
     """Allocate the legs that come to a disk.
 
-    :raises DiskError: the legs to move have snapshots, or the disk lacks the
-        space.
+    :raises DiskError: the legs to move have snapshots, the disk lacks the
+        space, or the blocks of the disk are larger than those in use.
     """
     step = _step(old, name, new)
+    _check_blocks(name, step.target)
     origin = groups.require(step.source)
     with group_changes.changing(step.target) as group:
         for leg in step.legs:
@@ -107,6 +109,26 @@ def create_legs(old: Location, name: str, new: Location) -> None:
                 )
 
 
+def _check_blocks(name: str, target: str) -> None:
+    """Check that a vdisk in use may have legs on a disk.
+
+    Its user makes requests of the logical blocks that the device had when it
+    was opened, and a disk with larger ones fails them.
+    """
+    path = naming.striped_device(name)
+    if not os.path.exists(path):
+        return
+    size = sysfs.logical_block_size(path)
+    devices = groups.require(target).devices
+    larger = max(map(sysfs.logical_block_size, devices))
+    if larger > size:
+        raise exception.DiskError(
+            f'disk {target} has logical blocks of {larger} bytes, and vdisk '
+            f'{name} is in use with those of {size}: move it to a disk '
+            'without larger ones, or detach its volume first'
+        )
+
+
 def begin_move(
     old: Location, name: str, new: Location, size_bytes: int, percent: int
 ) -> None:
@@ -117,6 +139,8 @@ def begin_move(
     """
     step = _step(old, name, new)
     with stripes.locked(name):
+        # it may have been attached since the legs were created
+        _check_blocks(name, step.target)
         for leg in step.legs:
             path = naming.moving_device(name, leg.number)
             if not os.path.exists(path):

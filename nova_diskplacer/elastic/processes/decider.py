@@ -37,6 +37,7 @@ from nova_diskplacer.elastic import width_changes
 from nova_diskplacer.elastic.processes import operator_overrides
 from nova_diskplacer.elastic.processes import progress as progress_
 from nova_diskplacer.host import json_store
+from nova_diskplacer.host import sysfs
 from nova_diskplacer.monitor import elastic_status
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import types
@@ -136,7 +137,10 @@ class WidthDecider:
             {uuid: elastic.vdisk for uuid, elastic in self._found.items()},
             {
                 disk.uuid: inputs.Disk(
-                    disk.medium, disk.mbps, free_gb.get(disk.uuid, 0)
+                    disk.medium,
+                    disk.mbps,
+                    free_gb.get(disk.uuid, 0),
+                    sysfs.logical_block_size(disk.device),
                 )
                 for disk in sample.prepared_disks
                 if disk.health == discover.OK

@@ -62,15 +62,27 @@ class ChooseTest(testtools.TestCase):
         self.assert_chosen('ccee', 2)
         self.assertEqual((), choose(4, self.disks).path)
 
+    def test_blocks(self):
+        """Its user could not make the requests that it makes now."""
+        for uuid in 'abd':
+            self.disks[uuid] = hosts.disk(block_size=4096)
+        self.assert_chosen('ccee', 2)
+        found = choose(4, self.disks)
+        self.assertEqual((), found.path)
+        self.assertIn('3 have larger logical blocks', found.reason)
+        # it has them already
+        self.disks['c'] = hosts.disk(block_size=4096)
+        self.assert_chosen('ccaa', 2)
+
     def test_reason(self):
         self.disks['a'] = hosts.disk(free_gb=1)
         self.disks['b'] = hosts.disk(medium='hdd')
         others = dict.fromkeys('cde', 0.0) | {'d': 0.6}
         found = targets.choose(hosts.vdisk('c'), 4, self.disks, others, 0.5)
         self.assertEqual(
-            '1 of 3 further disks suit: of 4 others of its medium 1 have no '
-            'room for 4 GiB, 2 are used to more than 50% by others or are '
-            'not measured',
+            '1 of 3 further disks suit: of 4 others of its medium 0 have '
+            'larger logical blocks, 1 have no room for 4 GiB, 2 are used to '
+            'more than 50% by others or are not measured',
             found.reason,
         )
 

@@ -108,6 +108,19 @@ class SysfsTestCase(testtools.TestCase):
             os.symlink(lower, f'{block}/{name}')
         self.write(os.path.join(self.sys, 'devices', upper, 'slaves', name))
 
+    def test_logical_block_size(self):
+        disk = os.path.join(self.sys, 'devices/sda')
+        self.write(disk, queue__logical_block_size='4096')
+        self.write(f'{disk}/sda1', partition='1')
+        block = os.path.join(self.sys, 'class/block')
+        os.makedirs(block)
+        os.symlink(disk, f'{block}/sda')
+        os.symlink(f'{disk}/sda1', f'{block}/sda1')
+        for name, size in (('sda', 4096), ('sda1', 4096), ('sdx', 512)):
+            self.assertEqual(
+                size, sysfs.logical_block_size(f'/dev/{name}', self.sys)
+            )
+
     def test_what_a_device_is_built_on(self):
         devices = os.path.join(self.sys, 'devices')
         for lower, upper in (

@@ -29,6 +29,7 @@ from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import stripe_snapshots
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.host import sysfs
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
 from tests.unit.nova_diskplacer.disks.lvm import fake_stripes
 
@@ -397,6 +398,37 @@ class LegMovesTestCase(LegsTestCase):
                 volumes.delete(uuid, name)
             self.assertEqual({}, self.lvm.devices)
             self.assertEqual((), groups.require(uuid).vdisks)
+
+    def block_sizes(self, used, target):
+        """Return a patch by which a device and all disks have block sizes."""
+        return mock.patch.object(
+            sysfs,
+            'logical_block_size',
+            lambda path: target if path == fake_lvm.DEVICE else used,
+        )
+
+    def test_larger_blocks(self):
+        move = NARROW, 'volume-1', WIDE
+        self.create()
+        self.activate()
+        with self.block_sizes(512, 4096):
+            error = self.assertRaises(
+                exception.DiskError, leg_moves.create_legs, *move
+            )
+            self.assertIn('blocks of 4096 bytes', str(error))
+            self.assertEqual((), groups.require(B).vdisks)
+            stripes.deactivate('volume-1')
+            leg_moves.create_legs(*move)
+            # it is attached in this moment
+            self.activate()
+            before = self.table()
+            self.assertRaises(
+                exception.DiskError, leg_moves.begin_move, *move, SIZE, 10
+            )
+            self.assertEqual(before, self.table())
+        for sizes in ((4096, 4096), (4096, 512)):
+            with self.block_sizes(*sizes):
+                self.begin()
 
     def test_refused(self):
         self.create()
