@@ -71,6 +71,8 @@ _CONFIG = (
 # The begin of a report.
 _BEGIN = re.compile(r'^\s*\{', re.MULTILINE)
 
+_DEVICES = '--devices'
+
 _LVM_PREFIXES = ('lv', 'vg', 'pv')
 
 #: name of the file with the devices of all groups
@@ -130,13 +132,14 @@ def run(*command: str) -> str:
 
     A command of LVM does not talk to dmeventd, and its report has one form
     whatever lvm.conf says. A command with the volume group of a disk among its
-    arguments reads the devices of this group only.
+    arguments reads the devices of this group only, or those that it names.
 
     :raises DiskError: the command cannot be run or fails; the message has its
         error output.
     """
     groups = set(filter(None, map(naming.group_of_argument, command)))
-    devices = KNOWN.get(groups.pop()) if len(groups) == 1 else ()
+    is_known = len(groups) == 1 and _DEVICES not in command
+    devices = KNOWN.get(groups.pop()) if is_known else ()
     return commands.run(
         *_launcher,
         *command,
@@ -169,7 +172,7 @@ def parse_report(text: str) -> Any:
 
 def devices_option(devices: tuple[str, ...]) -> tuple[str, ...]:
     """Return LVM's option that restricts a command to devices, if any."""
-    return ('--devices', ','.join(devices)) if devices else ()
+    return (_DEVICES, ','.join(devices)) if devices else ()
 
 
 def run_retry_udev(*command: str) -> str:

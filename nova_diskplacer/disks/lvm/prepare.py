@@ -18,6 +18,7 @@ interrupted one has left out; the entry in the disk root is made last.
 
 import dataclasses
 import os
+import re
 import uuid as uuidlib
 
 from nova_diskplacer import exception
@@ -127,7 +128,9 @@ def release(disk_root: str, device: str) -> None:
     if not group.exported and {volume.name for volume in group.volumes} <= {
         _ZEROING
     }:
-        commands.run_retry_udev('vgchange', '--activate', 'n', group.name)
+        commands.run_retry_udev(
+            'vgchange', '--activate', 'n', group.name, *_only(group)
+        )
 
 
 def export(uuid: str) -> None:
@@ -161,7 +164,8 @@ def _prepared_group(device: block.Device) -> report.Group | None:
     if not name or not name.startswith(naming.PREFIX):
         return None
     uuid = name.removeprefix(naming.PREFIX)
-    group = groups.find(uuid)
+    # LVM need not know the device of a disk that comes from another host
+    group = report.parse(report.read((device.path,))).get(name)
     if group is None or group.identity.uuid != uuid:
         raise exception.DiskError(
             f'{device.path} carries volume group {name}, which is no disk'
@@ -176,26 +180,35 @@ def _group_on(device: block.Device) -> str | None:
     """
     if [signature[0] for signature in device.signatures] != ['LVM2_member']:
         return None
-    _add_to_devices_file(device.path)
     listed = commands.run(
-        'pvs', '--reportformat', 'json', '--options', 'vg_name', device.path
-    )
+        'pvs', '--reportformat', 'json', '--options', 'vg_name', device.path,
+        *commands.devices_option((device.path,)),
+    )  # fmt: skip
     with host_commands.report_errors('pvs', listed):
         pvs = commands.parse_report(listed)
         return str(pvs['report'][0]['pv'][0]['vg_name'])
 
 
 def _add_to_devices_file(device: str) -> None:
-    """Add a device to LVM's devices file, if LVM uses one."""
+    """Add a device to LVM's devices file, if there is one.
+
+    Without one, LVM uses all devices: a new one would have this device alone,
+    and hide all others of the host.
+    """
     try:
         listed = commands.run(
-            'lvmconfig', '--typeconfig', 'full', 'devices/use_devicesfile'
-        )
+            'lvmconfig', '--typeconfig', 'full',
+            'devices/use_devicesfile', 'devices/devicesfile',
+        )  # fmt: skip
     except exception.DiskError:
         # an older LVM
         return
-    if listed.strip() == 'use_devicesfile=1':
-        commands.run('lvmdevices', '--yes', '--adddev', device)
+    settings = dict(re.findall(r'(\w+)="?([^"\n]*)', listed))
+    directory = os.environ.get('LVM_SYSTEM_DIR') or '/etc/lvm'
+    file = f'{directory}/devices/{settings.get("devicesfile")}'
+    if settings.get('use_devicesfile') == '1' and os.path.exists(file):
+        # Debian has no link lvmdevices
+        commands.run('lvm', 'lvmdevices', '--yes', '--adddev', device)
 
 
 def _create(device: str, chosen: identity.Identity) -> None:
@@ -216,9 +229,15 @@ def _import(group: report.Group, device: str) -> None:
             f'{device} is not the only device of {group.name}: '
             + ', '.join(group.devices)
         )
+    _add_to_devices_file(device)
     if group.exported:
-        commands.run('vgimport', group.name)
-    commands.run('vgchange', '--activate', 'y', group.name)
+        commands.run('vgimport', group.name, *_only(group))
+    commands.run('vgchange', '--activate', 'y', group.name, *_only(group))
+
+
+def _only(group: report.Group) -> tuple[str, ...]:
+    """Return the option by which LVM finds a group where it was read."""
+    return commands.devices_option(group.devices)
 
 
 def _update_identity(uuid: str, medium: str | None, mbps: int | None) -> None:

@@ -20,6 +20,7 @@ import os
 import shutil
 from unittest import mock
 
+import fixtures
 from oslo_config import cfg
 
 from nova_diskplacer import conf
@@ -178,6 +179,41 @@ class PrepareTestCase(base.LVMTestCase):
         self.assertRefused('in use', 'prepare', self.device, *lvm_)
         self.assertEqual(0, self.manage('forget', disk['uuid'])[0])
         self.assertRefused('filesystem', 'prepare', self.device, *lvm_)
+
+    def test_devices_file(self):
+        """It gets the device of a disk that returns, and of nobody else."""
+        uuid = self.lvm('--no-zero')['uuid']
+        self.assertEqual(0, self.manage('forget', uuid)[0])
+        system = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(fixtures.EnvironmentVariable('LVM_SYSTEM_DIR', system))
+        with open(f'{system}/lvm.conf', 'w', encoding='ascii') as stream:
+            stream.write('devices { use_devicesfile = 1 }\n')
+        file = f'{system}/devices/system.devices'
+        self.assertEqual(uuid, self.lvm('--no-zero')['uuid'])
+        self.assertFalse(os.path.exists(file))
+        self.assertEqual(0, self.manage('forget', uuid)[0])
+        # LVM sees no device
+        os.mkdir(os.path.dirname(file))
+        with open(file, 'w', encoding='ascii') as stream:
+            stream.write('VERSION=1.1.1\n')
+        self.assertEqual('', shell.run('pvs', '--noheadings'))
+        self.assertEqual(uuid, self.lvm('--no-zero')['uuid'])
+        with open(file, encoding='ascii') as stream:
+            added = stream.read()
+        self.assertEqual(1, added.count('IDNAME='))
+        self.assertIn(self.device, shell.run('pvs', '--noheadings'))
+        self.assertEqual('ok', discover.inspect(self.root, uuid).health)
+        self.assertEqual(0, self.manage('forget', uuid)[0])
+        base.erase(self.device)
+        with open(file, 'w', encoding='ascii') as stream:
+            stream.write('VERSION=1.1.1\n')
+        shell.run('vgcreate', '--devices', self.device, 'other', self.device)
+        self.assertRefused(
+            'signature', 'prepare', self.device, '--backend', 'lvm'
+        )
+        with open(file, encoding='ascii') as stream:
+            self.assertNotIn('IDNAME=', stream.read())
+        os.unlink(file)
 
     def test_killed_before_any_step(self):
         self.check_killed(lvm_prepare.Options())

@@ -108,6 +108,11 @@ class RunTestCase(testtools.TestCase):
                 commands.run('echo', argument),
             )
             known.get.assert_called_with(NAME)
+        # but those that the command names
+        self.assertEqual(
+            f'{NAME} --devices /dev/sdz\n',
+            commands.run('echo', NAME, '--devices', '/dev/sdz'),
+        )
         for arguments in (['/dev/sdz'], [f'/dev/{NAME}/volume-1'], [UUID]):
             self.assertEqual(
                 ' '.join(arguments) + '\n',
