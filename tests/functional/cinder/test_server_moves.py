@@ -26,8 +26,8 @@ from oslo_log import _options as log_options
 
 from cinder_vdisk_mapper.cinder_api import releases
 from cinder_vdisk_mapper.server_moves import at_rest
-from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import end_move
+from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote
 from cinder_vdisk_mapper.server_moves import stale_moves
