@@ -57,8 +57,8 @@ requests.
         help="""
 Time in seconds between two heartbeats. A heartbeat confirms the last report of
 the host's disks to the schedulers; changes are reported at once regardless.
-Smaller values cost each nova-scheduler worker more CPU time, 1 to 2 ms for a
-heartbeat.
+Smaller values cost each nova-scheduler worker more CPU time, as it takes some
+for each heartbeat.
 
 Keep ``[diskplacer_scheduler] report_timeout`` at several times this value.
 """,
