@@ -167,7 +167,10 @@ class Spindown:
             hdparm.set_standby(name, 0)
             standby.set_mark(self._path(uuid), False)
             LOG.info('Disk %s (%s) has no standby timeout now.', uuid, name)
-        elif self._set.get(uuid) != (sequence or name):
+        elif self._set.get(uuid) != (
+            sequence or name
+        ) or not standby.is_marked(self._path(uuid)):
+            # it is new, or was forgotten and prepared again
             standby.set_mark(self._path(uuid), True)
             hdparm.set_standby(name, self._code)
             self._set[uuid] = sequence or name

@@ -131,12 +131,14 @@ def nova_filters(
         if classes.get(name, ALL_FILTERS) not in available
     ]
     if missing:
+        needed = [ALL_FILTERS] + [
+            path for path in _OURS if path.rpartition('.')[2] in enabled
+        ]
         return failure(
             f'[filter_scheduler] available_filters is {", ".join(available)}: '
             'nova-scheduler does not start without the classes of '
-            f'{", ".join(missing)}. Have these lines, of which one alone '
-            f'replaces the default: available_filters = {ALL_FILTERS} and '
-            f'available_filters = {_OURS[0]}.'
+            f'{", ".join(missing)}. It needs a line available_filters = for '
+            f'each of: {", ".join(needed)}. Without a line, it is the first.'
         )
     return success()
 

@@ -111,24 +111,27 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
         # the mark has no effect while the entry exists
         discover.set_forgotten(disk_root, uuid, True)
         discover.set_draining(disk_root, uuid, False)
+        if files.exists(path):
+            _remove_entry(path, uuid, fstab)
         _remove_standby(disk, path)
-        if not files.exists(path):
-            return
-        if naming.is_entry(path):
-            lvm_prepare.export(uuid)
-        if os.path.islink(path):
-            os.unlink(path)
-            return
-        if files.is_mount_point(path):
-            commands.run('umount', path, attempts=commands.DEVICE_ATTEMPTS)
-        fstab_.remove(fstab, path)
-        os.rmdir(path)
+
+
+def _remove_entry(path: str, uuid: str, fstab: str) -> None:
+    if naming.is_entry(path):
+        lvm_prepare.export(uuid)
+    if os.path.islink(path):
+        os.unlink(path)
+        return
+    if files.is_mount_point(path):
+        commands.run('umount', path, attempts=commands.DEVICE_ATTEMPTS)
+    fstab_.remove(fstab, path)
+    os.rmdir(path)
 
 
 def _remove_standby(disk: discover.Disk, path: str) -> None:
     """Remove the standby timeout that the agent has set on a disk.
 
-    The agent itself forgets the disk with its entry.
+    The agent does not look at a disk without an entry.
     """
     if not standby.is_marked(path):
         return

@@ -69,13 +69,10 @@ class HostChoice(typing.NamedTuple):
 
 
 class _Given(typing.NamedTuple):
-    """The choice on a host that Nova was given to claim.
+    """The choice that Nova was given to claim, and the number of its host."""
 
-    ``order`` is the cache's column of each column of the choice, (D,).
-    """
-
+    number: int
     choice: HostChoice
-    order: base.Ints
 
 
 @dataclasses.dataclass(eq=False)
@@ -106,8 +103,7 @@ class FilterRun:
     def __post_init__(self) -> None:
         self._pending_claim: pending_claims.PendingClaim | None = None
         self._tries: collections.Counter[int] = collections.Counter()
-        # what Nova was given to claim on each host last
-        self._given: dict[int, _Given] = {}
+        self._given: _Given | None = None
         self._next: tuple[int, HostChoice | None] | None = None
         self._alternates: dict[int, HostChoice | None] = {}
         self._passed: list[typing.Any] = []
@@ -241,17 +237,16 @@ class FilterRun:
         self, host: typing.Any, index: int
     ) -> HostChoice | None:
         """Choose disks from fresh figures, and count them as used."""
+        self._tries[index] += 1
+        if self._given is not None and self._given.number == index:
+            if self._is_claimed():
+                # Nova did not get the answer, and would add other disks
+                return self._given.choice
         if self._pending_claim is not None:
             self.cache.pending_claims.fail(self._pending_claim)
             self._pending_claim = None
         self.cache.pending_claims.release_failed()
         row = int(self.rows[index])
-        self._tries[index] += 1
-        if (given := self._given.get(index)) and self._is_claimed_by(given):
-            # Nova did not get the answer: it gets the same disks once more,
-            # because it would add others to them
-            self._add_pending(host, row, given, None)
-            return given.choice
         capacities = placement_queries.disks_in_tree(host.uuid)
         if not capacities and self._tries[index] > 1:
             return None
@@ -280,17 +275,19 @@ class FilterRun:
                         compared, host, pending=True
                     )
                 if choice.fits[0]:
-                    given = _Given(HostChoice(free, choice.counts[0]), order)
-                    self._given[index] = given
-                    self._add_pending(host, row, given, release)
-                    return given.choice
+                    counts = choice.counts[0]
+                    self._add_pending(host, row, order, counts, release)
+                    self._given = _Given(index, HostChoice(free, counts))
+                    return self._given.choice
         return None
 
-    def _is_claimed_by(self, given: _Given) -> bool:
-        """Return whether the server has what Nova was given to claim."""
-        claims = placement_queries.claims_of(self.server_id) or {}
-        free, counts = given.choice
-        return self.plan.allocations(free, counts).keys() <= claims.keys()
+    def _is_claimed(self) -> bool:
+        """Return whether the server may have what Nova was given to claim."""
+        assert self._given is not None  # noqa: S101
+        free, counts = self._given.choice
+        given = self.plan.allocations(free, counts).keys()
+        claims = placement_queries.claims_of(self.server_id)
+        return claims is None or (bool(given) and given <= claims.keys())
 
     def _disk_order(self, free: FreeCapacity, index: int) -> base.Ints:
         """Return an order of a host's disks that is this request's own."""
@@ -303,14 +300,17 @@ class FilterRun:
         self,
         host: typing.Any,
         row: int,
-        given: _Given,
+        order: base.Ints,
+        counts: base.Ints,
         release_cells: numa_cells.Release | None,
     ) -> None:
-        """Count a choice as used until its claim is made or fails."""
+        """Count a choice as used until its claim is made or fails.
+
+        :param order: the cache's column of each chosen column, (D,).
+        """
         request, cache = self.plan.request, self.cache
-        counts = given.choice.counts
         pending = np.zeros_like(counts)
-        pending[given.order] = counts
+        pending[order] = counts
         cache.add_pending(row, pending, request.piece_gb, request.piece_mbps)
 
         def release() -> None:

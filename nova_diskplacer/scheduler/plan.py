@@ -133,17 +133,17 @@ class Choice:
 class DiskPlan:
     """A server's request and the vdisks of its attached volumes.
 
-    ``own_vdisks`` were bound for this server, attached or not.
-    ``other_vdisks`` were bound for another server, and kept: their disks
-    reserve their GiB. Both count as the request's, and a policy that spreads
-    vdisks counts them on their disks. Volumes that are no vdisks of the
-    flavor, such as the one that the server boots from, are in neither.
-    If there are any of either, disks are chosen on their host only, or on two
-    hosts that report all of them. ``reserved_for_others`` are the GiB of the
-    disks with own vdisks that are to be reserved for anything else; what is
-    reserved beyond them is for the own vdisks. A disk that is missing reserves
-    nothing for them. ``beside_gb`` are the sizes of new volumes that are no
-    vdisks of the flavor: the host must have room for them on top, unclaimed.
+    ``own_vdisks`` were bound for this server, attached or not, and count as
+    the request's. So do ``kept_vdisks``, which were bound for another server:
+    their disks reserve their GiB. ``other_vdisks`` do not count. A policy that
+    spreads vdisks counts all of them on their disks. Volumes that are no
+    vdisks of the flavor, such as the one that the server boots from, are in
+    none. If there are any of them, disks are chosen on their host only, or on
+    two hosts that report all of them. ``reserved_for_others`` are the GiB of
+    the disks with own vdisks that are to be reserved for anything else; what
+    is reserved beyond them is for the own vdisks. A disk that is missing
+    reserves nothing for them. ``beside_gb`` are the sizes of new volumes that
+    are no vdisks of the flavor: the host must have room for them, unclaimed.
     ``unreported`` is the number of attached vdisks that no report has, as
     their disk is missing: they take the places of new ones, but no space.
     """
@@ -156,6 +156,12 @@ class DiskPlan:
     )
     beside_gb: tuple[int, ...] = ()
     unreported: int = 0
+    kept_vdisks: tuple[BoundVDisk, ...] = ()
+
+    @property
+    def bound_vdisks(self) -> tuple[BoundVDisk, ...]:
+        """The vdisks that are bound to a disk already."""
+        return self.own_vdisks + self.kept_vdisks + self.other_vdisks
 
     def choose(
         self, free: FreeCapacity, allowed: base.Bools | None = None
@@ -167,7 +173,7 @@ class DiskPlan:
         """
         bound = None
         unfit: base.Bools = np.zeros(len(free.free_gb), dtype=bool)
-        if self.own_vdisks or self.other_vdisks:
+        if self.bound_vdisks:
             free, bound, bad = self._subtract_bound(free)
             if allowed is not None:
                 bad |= (bound > 0) & ~allowed
@@ -263,7 +269,7 @@ class DiskPlan:
         free_gb = free.free_gb.astype(np.int64)
         free_mbps = free.free_mbps.astype(np.int64)
         on_disk = collections.Counter(
-            vdisk.disk for vdisk in self.own_vdisks + self.other_vdisks
+            vdisk.disk for vdisk in self.bound_vdisks
         )
         own_gb = self._gb_of_bound()
         for row, disks in enumerate(free.disks):
@@ -306,7 +312,7 @@ class DiskPlan:
         hosts may report the same vdisks.
         """
         bound = {
-            vdisk.volume_id for vdisk in self.own_vdisks + self.other_vdisks
+            vdisk.volume_id for vdisk in self.own_vdisks + self.kept_vdisks
         }
         return (len(bound) + self.unreported) * self.request.stripe_disks
 
@@ -318,31 +324,31 @@ class DiskPlan:
         Each disk of an elastic vdisk has its share of them.
         """
         request = self.request
-        own, others = (
+        own, kept = (
             [vdisk for vdisk in vdisks if vdisk.disk in disks]
-            for vdisks in (self.own_vdisks, self.other_vdisks)
+            for vdisks in (self.own_vdisks, self.kept_vdisks)
         )
         mbps: collections.Counter[str] = collections.Counter()
         if not request.widest_disks:
-            for vdisk in self._vdisks_of_flavor(own, others):
+            for vdisk in self._vdisks_of_flavor(own, kept):
                 mbps[vdisk.disk] += request.piece_mbps
             return mbps
         whole = collections.Counter[str]()
-        for vdisk in own + others:
+        for vdisk in own + kept:
             whole[vdisk.volume_id] += vdisk.size_gb
         usual = request.leg_gb * request.legs
-        kept = {vdisk.volume_id for vdisk in others}
+        last = {vdisk.volume_id for vdisk in kept}
         of_flavor = sorted(
-            whole, key=lambda uuid: (uuid in kept, whole[uuid] != usual, uuid)
+            whole, key=lambda uuid: (uuid in last, whole[uuid] != usual, uuid)
         )
-        for vdisk in own + others:
+        for vdisk in own + kept:
             if vdisk.volume_id in of_flavor[: request.vdisks]:
                 total = request.vdisk_mbps * vdisk.size_gb
                 mbps[vdisk.disk] += -(-total // whole[vdisk.volume_id])
         return mbps
 
     def _vdisks_of_flavor(
-        self, own: list[BoundVDisk], others: list[BoundVDisk]
+        self, own: list[BoundVDisk], kept: list[BoundVDisk]
     ) -> list[BoundVDisk]:
         """Return those bound vdisks of a host that claim the flavor's MB/s.
 
@@ -353,7 +359,7 @@ class DiskPlan:
         def key(vdisk: BoundVDisk) -> tuple[bool, str]:
             return vdisk.size_gb != self.request.piece_gb, vdisk.volume_id
 
-        ordered = sorted(own, key=key) + sorted(others, key=key)
+        ordered = sorted(own, key=key) + sorted(kept, key=key)
         return ordered[: self.request.pieces]
 
     def allocations(

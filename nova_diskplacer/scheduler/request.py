@@ -184,29 +184,67 @@ def _plan_at_home(
     roots = {
         volume.volume_id for volume in attached_to(spec) if volume.is_root
     }
+    brought = [v for v in vdisks if v.volume_id not in bound | roots]
+    kept = _kept(spec, request, brought)
     others = tuple(
         v
-        for v in vdisks
-        if v.volume_id not in bound
+        for v in brought
+        if v not in kept
         # pieces may be of any size
         and request.is_vdisk(
-            v.size_gb if request.legs == 1 else request.vdisk_gb,
-            None,
-            v.volume_id in roots,
+            v.size_gb if request.legs == 1 else request.vdisk_gb, None, False
         )
     )
     providers = {v.provider for v in vdisks}
     if len(providers) == 1:
         (provider,) = providers
-        brought = {v.volume_id for v in vdisks}
         own += [
             vdisk
             for vdisk in cache.vdisks_of(provider, server)
-            if vdisk.volume_id not in brought
+            if vdisk.volume_id not in reported
         ]
     reserved = _reserved_for_others(cache, server, own)
     beside = _beside(request, volumes_of(spec).at_boot or ())
-    return DiskPlan(request, tuple(own), others, reserved, beside, unreported)
+    return DiskPlan(
+        request, tuple(own), others, reserved, beside, unreported, kept
+    )
+
+
+def _kept(
+    spec: typing.Any,
+    request: flavor.VDiskRequest,
+    vdisks: collections.abc.Sequence[BoundVDisk],
+) -> tuple[BoundVDisk, ...]:
+    """Return the vdisks of another server that a server brings as its own.
+
+    A volume beside the vdisks of a flavor is bound for no server. Only Cinder
+    knows its type: new volumes of the boot count before.
+
+    :param vdisks: those that are not the server's.
+    """
+    sizes = {volume.volume_id: volume.size_gb for volume in attached_to(spec)}
+    reported = collections.Counter[tuple[str, str]]()
+    for vdisk in vdisks:
+        reported[vdisk.volume_id, vdisk.provider] += vdisk.size_gb
+    alike = {
+        v.volume_id
+        for v in vdisks
+        if v.server_id
+        and request.is_vdisk(
+            sizes.get(v.volume_id) or reported[v.volume_id, v.provider],
+            None,
+            False,
+        )
+    }
+    new = sum(
+        volume.is_new
+        and request.is_vdisk(
+            volume.size_gb, volume.volume_type, volume.bootable
+        )
+        for volume in volumes_of(spec).at_boot or ()
+    )
+    chosen = sorted(alike)[: max(0, request.vdisks - new)]
+    return tuple(v for v in vdisks if v.volume_id in chosen)
 
 
 def _may_be_vdisk(

@@ -153,6 +153,11 @@ class SpindownTest(testtools.TestCase):
         self.sequences['sda'] = '4'
         self.run_all(one)
         self.assertEqual(['120 /dev/sda'], self.timeouts())
+        # it was forgotten, which removes timeout and mark, and prepared again
+        standby.set_mark(f'{self.root}/{A}', False)
+        self.run_all(one)
+        self.assertEqual(['120 /dev/sda'], self.timeouts())
+        self.assertEqual({A, B}, self.marked())
 
     def test_seconds_and_energy(self):
         one = self.agent()

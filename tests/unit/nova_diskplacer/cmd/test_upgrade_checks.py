@@ -70,13 +70,14 @@ class FiltersTest(ResultTest):
             checks.nova_filters(['DiskPlacementFilter'], AVAILABLE[:1]),
             'available_filters is nova.scheduler.filters.all_filters',
             'without the classes of DiskPlacementFilter. ',
-            *(f'available_filters = {name}' for name in AVAILABLE),
+            f'available_filters = for each of: {", ".join(AVAILABLE)}. ',
         )
         self.assert_failure(
             checks.nova_filters(
                 ['DiskRoomFilter', 'DiskPlacementFilter'], AVAILABLE
             ),
             'without the classes of DiskRoomFilter. ',
+            f'{FILTER}, nova_diskplacer.scheduler.room.DiskRoomFilter. ',
         )
 
     def test_nova_without_its_own_classes(self):

@@ -119,6 +119,15 @@ class DiskCandidatesTest(unittest.TestCase):
         self.host.num_instances += 1
         self.assertTrue(run.is_claimed)
 
+    def test_the_same_disks_while_nobody_knows_of_the_claim(self):
+        run = self._run()([1, 0, 0])
+        first = self._claimed(self._candidates(None, run=run)[0])
+        self.claims = None
+        self.fresh = {}
+        for _ in range(3):
+            candidate = self._candidates(None, run=run)[0]
+            self.assertEqual(first, self._claimed(candidate))
+
     def test_another_try_chooses_again_if_nothing_is_claimed(self):
         run = self._run()([1, 0, 0])
         (first,) = self._claimed(self._candidates(None, run=run)[0])
@@ -233,7 +242,13 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
         self.disks = [fakes.disk_uuid(0, i) for i in range(3)]
 
     def _choose(
-        self, own, *disks, others=(), reserved_for_others=0, **changes
+        self,
+        own,
+        *disks,
+        others=(),
+        kept=(),
+        reserved_for_others=0,
+        **changes,
     ):
         cache = fakes.make_cache(fakes.report(0, *disks))
         free = cache.free_capacity(cache.rows([fakes.host_uuid(0)]))
@@ -243,8 +258,9 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
         plan = DiskPlan(
             request,
             tuple(self._bound(i, 's') for i in own),
-            tuple(self._bound(i, 'somebody-else') for i in others),
+            tuple(self._bound(i, None) for i in others),
             dict.fromkeys(self.disks, reserved_for_others),
+            kept_vdisks=tuple(self._bound(i, 'deleted') for i in kept),
         )
         choice = plan.choose(free)
         if not choice.fits[0]:
@@ -297,18 +313,27 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
             self._choose([1, 2], *self._disks(0, 10, 10), vdisks=1),
         )
 
-    def test_volumes_that_it_brings_count_and_are_not_claimed(self):
+    def test_vdisks_that_it_brings_count_and_are_not_claimed(self):
         disks = self._disks(20, 0, 20)
-        self.assertEqual({1: 10}, self._choose([], *disks, others=[0]))
+        self.assertEqual({1: 10}, self._choose([], *disks, kept=[0]))
         self.assertEqual(
-            {1: 10, 2: 10}, self._choose([], *disks, others=[0], vdisks=3)
+            {1: 10, 2: 10}, self._choose([], *disks, kept=[0], vdisks=3)
         )
-        self.assertIsNone(self._choose([], *disks, others=[0], vdisks=4))
-        self.assertEqual({}, self._choose([], *disks, others=[0, 2]))
+        self.assertIsNone(self._choose([], *disks, kept=[0], vdisks=4))
+        self.assertEqual({}, self._choose([], *disks, kept=[0, 2]))
+        consolidated = self._choose(
+            [], *self._disks(5, 0, 0), kept=[0], mapping='consolidated'
+        )
+        self.assertEqual({0: 10}, consolidated)
+
+    def test_new_vdisks_keep_off_disks_of_volumes_it_brings(self):
+        disks = self._disks(0, 20, 20)
+        self.assertEqual({1: 10, 2: 10}, self._choose([], *disks, others=[0]))
+        self.assertIsNone(self._choose([], *disks, others=[0], vdisks=3))
         consolidated = self._choose(
             [], *self._disks(5, 0, 0), others=[0], mapping='consolidated'
         )
-        self.assertEqual({0: 10}, consolidated)
+        self.assertEqual({0: 20}, consolidated)
 
     def test_no_room_for_both_claims(self):
         self.assertIsNone(

@@ -296,19 +296,75 @@ class FilterTest(FilterTestCase):
 
     def test_the_root_takes_no_place_of_a_vdisk(self):
         """Nor does any other volume that is no vdisk of the flavor."""
-        for is_root, size, new in (
+        for is_root, size, places in (
             (True, '10', 3),
             (False, '20', 3),
             (False, '10', 2),
         ):
             self._bind('')
             self.attached = [AttachedVolume('v', 'host1', is_root)]
-            wanted = spec(vdisks='3', vdisk_gb=size)
-            with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
-                self.assertEqual(['host1'], self._passed(wanted))
-            candidate = self.hosts[1].allocation_candidates[0]
-            disks = {fakes.disk_uuid(1, i) for i in range(3)}
-            self.assertEqual(new, len(candidate['allocations'].keys() & disks))
+            for number in (2, 3):
+                wanted = spec(vdisks=str(number), vdisk_gb=size)
+                with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
+                    self.assertEqual(
+                        ['host1'] if number <= places else [],
+                        self._passed(wanted),
+                    )
+
+    def _claimed_gb(self, server_id, size_gb, new_gb, **asked):
+        """Return the GiB that a server claims beside a volume it brings.
+
+        :param size_gb: of the volume.
+        :param new_gb: of each new volume of the boot.
+        """
+        for number in range(3):
+            held = [fakes.vdisk('v', server_id, size_gb)] * (number == 1)
+            disks = [
+                fakes.disk(
+                    number,
+                    i,
+                    vdisks=held if i == 0 else [],
+                    reserved_gb=size_gb if held and i == 0 else 0,
+                    can_stripe=True,
+                )
+                for i in range(6)
+            ]
+            self._report(number, *disks)
+        self.attached = [AttachedVolume('v', None, size_gb=size_gb)]
+        self.at_boot = [
+            server_volumes.BootVolume(gb, None, is_new=True) for gb in new_gb
+        ] + [server_volumes.BootVolume(size_gb, None)]
+        self.hosts = [fakes.host_state(number) for number in range(3)]
+        with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
+            self.assertEqual(['host1'], self._passed(spec(**asked)))
+        candidate = self.hosts[1].allocation_candidates[0]
+        return sum(
+            allocation['resources'].get('CUSTOM_VDISK_GB', 0)
+            for allocation in candidate['allocations'].values()
+        )
+
+    def test_volumes_beside_the_vdisks_take_no_claims(self):
+        for mapping in (
+            {},
+            {'mapping': 'striped', 'stripe_disks': '2'},
+        ):
+            asked = {'vdisks': '2', 'vdisk_gb': '20', **mapping}
+            # no vdisk of any server, as its type is another
+            for server_id in (None, ''):
+                self.assertEqual(
+                    40, self._claimed_gb(server_id, 20, [20, 20], **asked)
+                )
+            # of another server, beside all that the boot creates
+            self.assertEqual(
+                40, self._claimed_gb('deleted', 20, [20, 20], **asked)
+            )
+            # of another size
+            self.assertEqual(
+                40, self._claimed_gb('deleted', 5, [20, 20], **asked)
+            )
+            self.assertEqual(
+                20, self._claimed_gb('deleted', 20, [20], **asked)
+            )
 
     def test_a_volume_moved_while_the_agent_of_its_old_host_is_dead(self):
         self._bind(SERVER)
@@ -672,6 +728,30 @@ class NumaTest(FilterTestCase):
         self.assertEqual(disks, disks & candidate['allocations'].keys())
         limits = self.hosts[0].limits['numa_topology']
         self.assertEqual({'cell1'}, limits.network_metadata.physnets)
+
+    def test_further_tries_keep_the_cells(self):
+        """Whether the answer to the claim was lost, or it has failed."""
+        free = placement_client.DiskCapacity(100, 0, 150, 0)
+        fresh = {fakes.disk_uuid(0, i): free for i in range(4)}
+        for is_claimed in (True, False):
+            self._nodes(0, 0, 0, 1, 1)
+            self.hosts[0] = fakes.numa_host(0, 2, 0)
+            with mock.patch.object(
+                placement_queries, 'disks_in_tree', lambda _: fresh
+            ):
+                self._passed(self._asked())
+                for _ in range(3):
+                    found = self.hosts[0].allocation_candidates
+                    self.assertTrue(found)
+                    candidate = found[0]
+                    limits = self.hosts[0].limits['numa_topology']
+                    self.assertEqual(
+                        {'cell1'}, limits.network_metadata.physnets
+                    )
+                    self.claimed = (
+                        candidate['allocations'] if is_claimed else {}
+                    )
+            numa_cells._PENDING._expiry.clear()
 
     def test_candidates_of_a_server_with_devices(self):
         self._nodes(0, 1, 1)
