@@ -71,7 +71,7 @@ def revert(disk: str, name: str, snapshot: str) -> None:
     :raises DiskError: the vdisk is in use.
     """
     with (
-        vdisks.changing(disk, name) as directory,
+        vdisks.sharing(disk, name) as directory,
         files.open_vdisk(directory, snapshot, os.O_RDONLY) as source,
     ):
         _replace_content(directory, disk, name, source)
@@ -165,7 +165,7 @@ def _make_sharing(
 
     :param size_bytes: allocate all blocks of this size, by default none.
     """
-    with vdisks.changing(disk, name) as directory:
+    with vdisks.sharing(disk, name) as directory:
         if not vdisks.has_vdisk(disk, name, owner):
             with (
                 files.open_vdisk(directory, source, os.O_RDONLY) as original,
@@ -220,9 +220,10 @@ def _replace_content(
             files.set_owners(new, *files.get_owners(old))
             if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
                 os.fchown(new, status.st_uid, status.st_gid)
-            files.link_tmpfile(directory, new, vdisks.UNFINISHED + name)
+            unfinished = files.UNFINISHED + name
+            files.link_tmpfile(directory, new, unfinished)
             os.rename(
-                vdisks.UNFINISHED + name,
+                unfinished,
                 name,
                 src_dir_fd=directory,
                 dst_dir_fd=directory,

@@ -69,7 +69,10 @@ def free_bytes(status: os.statvfs_result) -> int:
 
 
 def allocated_bytes(directory: int) -> int:
-    """Return the bytes that files in a directory occupy below their ends."""
+    """Return the bytes that vdisks occupy below their ends.
+
+    A file that is being freed has blocks beyond its end, which count as well.
+    """
     total = 0
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -78,7 +81,10 @@ def allocated_bytes(directory: int) -> int:
             except FileNotFoundError:
                 continue
             if stat.S_ISREG(status.st_mode):
-                total += min(status.st_blocks * 512, status.st_size)
+                occupied = status.st_blocks * 512
+                if not entry.name.startswith(files.UNFINISHED):
+                    occupied = min(occupied, status.st_size)
+                total += occupied
     return total
 
 
@@ -100,7 +106,10 @@ def foreign_bytes_to_record(
 
 
 def record_foreign_bytes(directory: int) -> None:
-    """Record the size of foreign data on a disk, if it has grown."""
+    """Record the size of foreign data on a disk, if it has grown.
+
+    No blocks are being freed meanwhile: they would count, and for good.
+    """
     figures = _figures(directory, os.fstatvfs(directory))
     foreign, recorded = foreign_bytes_to_record(*figures), figures[-1]
     if foreign > recorded:

@@ -44,9 +44,6 @@ MODE = 0o600
 # Snapshots are never written to.
 SNAPSHOT_MODE = 0o400
 
-# Prefix of files that are no vdisks yet, or no more; no vdisk's name has it.
-UNFINISHED = '.unfinished.'
-
 # Seconds between two attempts to lock a directory.
 _LOCK_RETRY = 0.02
 
@@ -121,6 +118,34 @@ def changing(disk: str, name: str) -> collections.abc.Iterator[int]:
         yield directory
 
 
+@contextlib.contextmanager
+def sharing(disk: str, name: str) -> collections.abc.Iterator[int]:
+    """Lock the directory of vdisks as :func:`changing`, to share blocks.
+
+    Waits until no process frees blocks: those that are on their way are
+    neither free nor of a file, and would be recorded as foreign data.
+    """
+    with changing(disk, name) as directory:
+        while doomed := _unfinished(directory):
+            fcntl.flock(directory, fcntl.LOCK_UN)
+            _wait_for(directory, doomed[0])
+            fcntl.flock(directory, fcntl.LOCK_EX)
+            # unless it was killed
+            _remove_leftovers(directory)
+        yield directory
+
+
+def _wait_for(directory: int, name: str) -> None:
+    """Wait for the process that works on an unfinished file, if any."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW
+    with (
+        contextlib.suppress(FileNotFoundError),
+        # waits for its lease as well
+        host_files.opened(name, flags, directory=directory) as file,
+    ):
+        fcntl.flock(file, fcntl.LOCK_SH)
+
+
 def sweep(disk: str) -> None:
     """Remove the leftovers of killed changes from a disk."""
     with (
@@ -131,17 +156,41 @@ def sweep(disk: str) -> None:
 
 
 def _remove_leftovers(directory: int) -> None:
-    """Remove unfinished files, unless another process works on them."""
+    """Remove unfinished files, unless another process works on them.
+
+    Others may lock the directory meanwhile.
+    """
     # O_NONBLOCK: a lease of another process makes open fail, not wait
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-    for name in os.listdir(directory):
-        if name.startswith(UNFINISHED):
-            with (
-                contextlib.suppress(BlockingIOError),
-                host_files.opened(name, flags, directory=directory) as file,
-            ):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(name, dir_fd=directory)
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
+    for name in _unfinished(directory):
+        with (
+            # gone: another process has removed it meanwhile
+            contextlib.suppress(BlockingIOError, FileNotFoundError),
+            host_files.opened(name, flags, directory=directory) as file,
+        ):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _free(directory, file, name)
+
+
+def _unfinished(directory: int) -> list[str]:
+    """Return the names of the files that are no vdisks yet, or no more."""
+    return [
+        name
+        for name in os.listdir(directory)
+        if name.startswith(files.UNFINISHED)
+    ]
+
+
+def _free(directory: int, descriptor: int, name: str) -> None:
+    """Free the blocks of an unfinished file, and remove it then.
+
+    Both it and the directory are locked; others may lock the directory
+    meanwhile. XFS would free the blocks of a removed file in the background.
+    """
+    fcntl.flock(directory, fcntl.LOCK_UN)
+    os.ftruncate(descriptor, 0)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+    os.unlink(name, dir_fd=directory)
 
 
 def scan(disk: str) -> tuple[VDisk, ...]:
@@ -151,9 +200,9 @@ def scan(disk: str) -> tuple[VDisk, ...]:
         for entry in entries:
             # the file may be deleted since it was listed
             with contextlib.suppress(FileNotFoundError):
-                if not entry.name.startswith(UNFINISHED) and entry.is_file(
-                    follow_symlinks=False
-                ):
+                if not entry.name.startswith(
+                    files.UNFINISHED
+                ) and entry.is_file(follow_symlinks=False):
                     vdisks.append(_read(entry.path, entry.name))
     return tuple(sorted(vdisks, key=lambda vdisk: vdisk.name))
 
@@ -236,19 +285,12 @@ def delete(disk: str, name: str) -> None:
             contextlib.suppress(FileNotFoundError),
             opened_unused(directory, disk, name) as descriptor,
         ):
-            # the name is gone, but the blocks count until they are free
-            doomed = UNFINISHED + name
+            # the name is gone, but the blocks count until they are free;
+            # a namesake may be created, and deleted or reverted, meanwhile
+            doomed = f'{files.UNFINISHED}{name}.{os.fstat(descriptor).st_ino}'
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             os.rename(name, doomed, src_dir_fd=directory, dst_dir_fd=directory)
-            fcntl.flock(directory, fcntl.LOCK_UN)
-            os.ftruncate(descriptor, 0)
-            fcntl.flock(directory, fcntl.LOCK_EX)
-            # another vdisk of this name may be created and deleted meanwhile
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(
-                    os.fstat(descriptor), os.stat(doomed, dir_fd=directory)
-                ):
-                    os.unlink(doomed, dir_fd=directory)
+            _free(directory, descriptor, doomed)
         os.fsync(directory)
 
 

@@ -15,6 +15,7 @@
 A unit of 64 MiB stands for the GiB, so that a disk is full soon.
 """
 
+import fcntl
 import mmap
 import os
 from unittest import mock
@@ -171,6 +172,37 @@ class SpaceTestCase(base.VDiskTestCase):
                 (before.total_gb, before.free_gb),
                 (after.total_gb, after.free_gb),
             )
+
+    def test_what_is_being_freed_is_no_foreign_data(self):
+        """XFS sets the size to 0 first, and then frees the blocks."""
+        self.add(0)
+        copies.snapshot(self.disk, 'volume-0', 'snapshot-0', '0s')
+        before = self.look()
+        doomed = self.disk + '/vdisks/.unfinished.x'
+        open(doomed, 'w').close()
+        shell.run(
+            'fallocate', '--keep-size', '--length', str(5 * UNIT), doomed
+        )
+        self.assertEqual(before.total_gb, self.look().total_gb)
+        directory = self.disk + '/vdisks'
+        recorded = space.foreign_bytes(directory)
+        with vdisks.locked(self.disk, fcntl.LOCK_EX) as descriptor:
+            space.record_foreign_bytes(descriptor)
+        self.assertEqual(recorded, space.foreign_bytes(directory))
+
+    def test_what_a_killed_process_has_left_is_no_foreign_data(self):
+        """XFS would free a removed file after the snapshot is made."""
+        self.add(0)
+        copies.snapshot(self.disk, 'volume-0', 'snapshot-0', '0s')
+        directory = self.disk + '/vdisks'
+        recorded = space.foreign_bytes(directory)
+        for number in range(5):
+            leftover = directory + '/.unfinished.x'
+            shell.run('fallocate', '--length', str(5 * UNIT), leftover)
+            copies.snapshot(
+                self.disk, 'volume-0', f'snapshot-{number}', f'{number}s'
+            )
+            self.assertEqual(recorded, space.foreign_bytes(directory))
 
     def test_nothing_is_kept_beyond_the_end(self):
         """What writes like cinder-backup has XFS allocate in advance."""

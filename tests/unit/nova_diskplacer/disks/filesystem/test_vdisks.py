@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import os
 import resource
+import threading
 import time
 from unittest import mock
 
@@ -28,6 +29,7 @@ from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import VDisk
+from tests import shell
 
 MIB = 1 << 20
 
@@ -327,39 +329,137 @@ class VDisksTestCase(testtools.TestCase):
     def test_directory_is_unlocked_while_blocks_are_freed(self):
         self.create(mib=40)
         directory = f'{self.disk}/vdisks'
-        truncate = os.ftruncate
+        inode = os.stat(f'{directory}/volume-1').st_ino
 
-        def change(descriptor, size):
+        def change():
             self.assertFalse(self.is_locked(fcntl.LOCK_EX))
             self.assertEqual((), vdisks.scan(self.disk))
             # blocks count until they are free
-            self.assertEqual(40 * MIB, space.allocated_bytes(directory))
+            self.assertGreaterEqual(space.allocated_bytes(directory), 40 * MIB)
             open(f'{directory}/.unfinished.x', 'w').close()
             # the next change removes only the leftover without a lock
             self.create('volume-2', '2')
             self.assertEqual(
-                ['.unfinished.volume-1', 'volume-2'],
+                [f'.unfinished.volume-1.{inode}', 'volume-2'],
                 sorted(os.listdir(directory)),
             )
-            truncate(descriptor, size)
-            self.assertEqual(2 * MIB, space.allocated_bytes(directory))
 
-        with mock.patch.object(os, 'ftruncate', side_effect=change) as called:
+        with self.while_freed(change):
             vdisks.delete(self.disk, 'volume-1')
-        called.assert_called_once()
+        self.assertEqual(2 * MIB, space.allocated_bytes(directory))
         self.assertEqual(['volume-2'], os.listdir(directory))
+
+    @contextlib.contextmanager
+    def while_freed(self, event):
+        """Have something happen before the first file is truncated."""
+        truncate = os.ftruncate
+
+        def free(descriptor, size):
+            if patched.call_count == 1:
+                event()
+            truncate(descriptor, size)
+
+        with mock.patch.object(os, 'ftruncate', side_effect=free) as patched:
+            yield
+        patched.assert_called()
+
+    def test_blocks_beyond_the_end(self):
+        """A file that is truncated has all of them for a while."""
+        directory = f'{self.disk}/vdisks'
+        self.create()
+        for name, more in (('stray', 0), ('.unfinished.x', 40 * MIB)):
+            before = space.allocated_bytes(directory)
+            open(f'{directory}/{name}', 'w').close()
+            shell.run(
+                'fallocate', '--keep-size', '--length', '40MiB',
+                f'{directory}/{name}',
+            )  # fmt: skip
+            self.assertEqual(before + more, space.allocated_bytes(directory))
+
+    def test_blocks_are_shared_when_none_are_being_freed(self):
+        """What is on its way would be recorded as foreign data."""
+        self.create()
+        self.create('volume-2', '2')
+        directory = f'{self.disk}/vdisks'
+        found = []
+        thread = threading.Thread(
+            target=copies.snapshot,
+            args=(self.disk, 'volume-1', 'snapshot-1', 's'),
+        )
+
+        def share():
+            thread.start()
+            thread.join(0.5)
+            self.assertTrue(thread.is_alive())
+            self.assertFalse(self.is_locked(fcntl.LOCK_EX))
+            self.assertEqual([], found)
+
+        with (
+            mock.patch.object(fcntl, 'ioctl'),
+            mock.patch.object(
+                space,
+                'record_foreign_bytes',
+                lambda descriptor: found.append(sorted(os.listdir(directory))),
+            ),
+        ):
+            with self.while_freed(share):
+                vdisks.delete(self.disk, 'volume-2')
+            thread.join()
+        self.assertEqual([['volume-1']], found)
+        self.assertEqual(
+            ['snapshot-1', 'volume-1'], sorted(os.listdir(directory))
+        )
+
+    def test_who_frees_blocks_is_killed(self):
+        """Whoever waits for it frees them."""
+        self.create()
+        self.create('volume-2', '2')
+        thread = threading.Thread(
+            target=copies.snapshot,
+            args=(self.disk, 'volume-1', 'snapshot-1', 's'),
+        )
+
+        def die():
+            thread.start()
+            thread.join(0.1)
+            raise KeyboardInterrupt
+
+        with mock.patch.object(fcntl, 'ioctl'):
+            with (
+                self.while_freed(die),
+                testtools.ExpectedException(KeyboardInterrupt),
+            ):
+                vdisks.delete(self.disk, 'volume-2')
+            thread.join()
+        self.assertEqual(
+            ['snapshot-1', 'volume-1'],
+            sorted(os.listdir(f'{self.disk}/vdisks')),
+        )
+
+    def test_leftovers_are_truncated(self):
+        """XFS would free their blocks after they are gone."""
+        leftover = f'{self.disk}/vdisks/.unfinished.x'
+        for work, *arguments in ((vdisks.sweep,), (vdisks.delete, 'none')):
+            with open(leftover, 'wb') as stream:
+                stream.write(bytes(MIB))
+            with open(leftover, 'rb') as stream:
+                work(self.disk, *arguments)
+                status = os.fstat(stream.fileno())
+            self.assertEqual((0, 0), (status.st_nlink, status.st_blocks))
 
     def test_namesake_is_deleted_meanwhile(self):
         self.create()
+        directory = f'{self.disk}/vdisks'
 
-        def again(descriptor, size):
-            with mock.patch.object(os, 'ftruncate'):
-                self.create(volume_id='2')
-                vdisks.delete(self.disk, 'volume-1')
-
-        with mock.patch.object(os, 'ftruncate', side_effect=again):
+        def again():
+            self.create(volume_id='2')
             vdisks.delete(self.disk, 'volume-1')
-        self.assertEqual([], os.listdir(f'{self.disk}/vdisks'))
+            # the first one is still being freed, and counts
+            self.assertGreaterEqual(space.allocated_bytes(directory), 2 * MIB)
+
+        with self.while_freed(again):
+            vdisks.delete(self.disk, 'volume-1')
+        self.assertEqual([], os.listdir(directory))
 
     def test_reads_go_on_while_blocks_are_shared(self):
         self.create()
