@@ -85,6 +85,8 @@ class Drainer:
                 except exception.DiskPlacerError as error:
                     LOG.error('%s stays on disk %s: %s', name, uuid, error)
                     failed[name] = str(error)
+            # a move may be undone but for its claim
+            self._restore_claims(uuid)
             self._forget_moves(uuid, surveyed)
             remaining = {vdisk.name for vdisk in surveyed.vdisks}
             return planned.refusals | {
@@ -177,14 +179,42 @@ class Drainer:
         """Remove the records of moves from a disk that have ended.
 
         The record stays if the vdisk is on the disk and a copy of it on the
-        target, or if its volume is on another disk, which is missing now.
+        target, or if its volume is on another disk, which is missing now, or
+        if the target is: it may have the copy, and the claim.
         """
         backend = self.operations.backend
         vdisks = {vdisk.name: vdisk for vdisk in surveyed.vdisks}
         for name in move_records.from_disk(backend.disk_root, uuid):
             vdisk = vdisks.get(name)
-            if vdisk is None or not (vdisk.begun_target or vdisk.is_elsewhere):
+            if vdisk is None or not (
+                vdisk.begun_target
+                or vdisk.is_elsewhere
+                or self._may_have_copy(name)
+            ):
                 move_records.remove(backend.disk_root, name)
+
+    def _may_have_copy(self, name: str) -> bool:
+        """Return whether the target of a move may have the vdisk."""
+        backend = self.operations.backend
+        record = backend.recorded_move(name)
+        if record is None:
+            return False
+        disk = backend.disk(record.target)
+        if disk.health == discover.OK:
+            copy = disk.find(name)
+            return copy is not None and copy.usable
+        if backend.forgotten(disk.uuid):
+            return False
+        LOG.warning(
+            'Disk %s is %s and may have a copy of %s, and the claim for it: '
+            'when the disk is back, or forgotten, repeat "diskplacer-manage '
+            'disk drain --cancel %s"',
+            disk.uuid,
+            disk.health,
+            name,
+            record.source,
+        )
+        return True
 
 
 def _first(

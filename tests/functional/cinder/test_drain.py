@@ -28,6 +28,7 @@ from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import records
 from nova_diskplacer import exception
 from nova_diskplacer.host import files
+from nova_diskplacer.placement import claim_moves
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
 from tests.functional.cinder import base
@@ -370,9 +371,14 @@ class DrainTestCase(DrainerTestCase):
             self.drainer.cancel(drained)
             self.delete(volume)
 
-    def test_target_goes_missing(self):
+    def lose_target(self):
+        """Have the target of a move go missing once it has the copy.
+
+        :returns: the volume, its disk, the target, and what mounts that.
+        """
         volume, _ = self.bound()
         (drained,) = self.holding(volume)
+        self.claim(self.server_id, drained)
         target = self.target_of(volume, drained)
         disk = self.host.disks()[target]
         path = os.path.realpath(disk.path)
@@ -382,10 +388,67 @@ class DrainTestCase(DrainerTestCase):
             self.assertIn(f'disk {target} is missing', self.stays(drained))
         self.assertEqual(drained, self.where(volume))
         self.assertEqual([drained], self.holding(volume))
-        processutils.execute('mount', disk.device, path)
+        return (
+            volume,
+            drained,
+            target,
+            lambda: processutils.execute('mount', disk.device, path),
+        )
+
+    def test_target_goes_missing(self):
+        volume, drained, target, mount = self.lose_target()
+        mount()
         self.assertEqual('', self.stays(drained))
-        (moved,) = self.holding(volume)
-        self.assertIsOn(moved, volume)
+        self.assertIsOn(target, volume)
+        self.assertEqual(
+            {target: {GB: 1, MBPS: 5}}, self.claims(self.server_id)
+        )
+
+    def test_target_goes_missing_and_the_drain_is_cancelled(self):
+        volume, drained, target, mount = self.lose_target()
+        # while the disk is away, it keeps copy and claim
+        self.assertEqual({}, self.drainer.cancel(drained))
+        self.assertIn(f'Disk {target} is missing', self.log.output)
+        mount()
+        self.assertEqual({}, self.drainer.cancel(drained))
+        self.assertIsOn(drained, volume)
+        self.assertEqual(
+            {drained: {GB: 1, MBPS: 5}}, self.claims(self.server_id)
+        )
+
+    def test_target_is_lost(self):
+        volume, drained, target, _ = self.lose_target()
+        backend = self.drainer.operations.backend
+        with mock.patch.object(
+            backend, 'forgotten', lambda uuid: uuid == target
+        ):
+            self.assertEqual({}, self.drainer.cancel(drained))
+        self.assertIsOn(drained, volume)
+
+    def test_claim_does_not_come_back_at_once(self):
+        volume, _ = self.bound()
+        (drained,) = self.holding(volume)
+        self.claim(self.server_id, drained)
+        backend = self.drainer.operations.backend
+        give_back = claim_moves.VDiskMove.give_back
+        failures = [exception.PlacementError('away')]
+
+        def failing(move):
+            if failures:
+                raise failures.pop()
+            give_back(move)
+
+        with (
+            mock.patch.object(
+                backend, 'copy', side_effect=exception.DiskError('EIO')
+            ),
+            mock.patch.object(claim_moves.VDiskMove, 'give_back', failing),
+        ):
+            self.assertIn('EIO', self.stays(drained))
+        self.assertIsOn(drained, volume)
+        self.assertEqual(
+            {drained: {GB: 1, MBPS: 5}}, self.claims(self.server_id)
+        )
 
     def test_target_goes_missing_after_the_decision(self):
         volume, _ = self.bound()

@@ -173,6 +173,24 @@ class DrainerTestCase(testtools.TestCase):
             method(A)
             self.assertEqual(['volume-1', 'volume-2'], self.recorded())
 
+    def test_records_of_moves_to_a_disk_that_is_away(self):
+        """It may have the copy of a vdisk, and the claim."""
+        log = self.useFixture(fixtures.FakeLogger())
+        for health in ('missing', 'hung', 'read-only'):
+            self.backend.known[C] = fake_disks.make_disk(C, health=health)
+            for method in (self.drainer.drain, self.drainer.cancel):
+                self.change(1, refusal='stays')
+                self.record(1, A, C)
+                # that has left the disk
+                self.record(4, A, C)
+                method(A)
+                self.assertEqual(['volume-1'], self.recorded())
+            self.assertIn(f'Disk {C} is {health} and may have', log.output)
+        # it comes back without a copy, or is forgotten
+        self.backend.known[C] = fake_disks.make_disk(C)
+        self.drainer.cancel(A)
+        self.assertEqual([], self.recorded())
+
     def test_records_of_other_disks(self):
         self.record(4, B, A)
         self.drainer.drain(A)
@@ -180,7 +198,7 @@ class DrainerTestCase(testtools.TestCase):
         self.assertEqual(['volume-4'], self.recorded())
 
     def test_claims_come_back(self):
-        """Those of vdisks without a whole copy do, first of all."""
+        """Those of vdisks without a whole copy do, at first and at last."""
         returned = []
         self.patch(
             vdisk_move,
@@ -199,7 +217,9 @@ class DrainerTestCase(testtools.TestCase):
         ]
         self.backend.known[B] = fake_disks.make_disk(B, held=copies)
         self.drainer.drain(A)
-        self.assertEqual([('volume-2', A, B), ('volume-3', A, B)], returned)
+        self.assertEqual(
+            [('volume-2', A, B), ('volume-3', A, B)] * 2, returned
+        )
 
     def test_cancel(self):
         self.change(2, begun_target=B)
