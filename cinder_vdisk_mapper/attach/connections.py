@@ -211,7 +211,7 @@ class Connections:
             if _has_server(volume):
                 to_device = None
                 if self.operations.backend.makes_devices:
-                    to_device = _attached_as_device(volume)
+                    to_device = linking.attached_as_device(volume)
                 self.operations.of(volume).stable_path(
                     volume, wait=False, to_device=to_device
                 )
@@ -316,7 +316,7 @@ class Connections:
             attachment.instance_uuid and attachment.connection_info
             for attachment in attachments(volume)
         ):
-            return _attached_as_device(volume)
+            return linking.attached_as_device(volume)
         return self._makes_devices
 
     def terminate_connection(
@@ -342,18 +342,3 @@ class Connections:
 def _has_server(volume: Volume) -> bool:
     """Return whether a server has attached the volume, or is about to."""
     return any(attachment.instance_uuid for attachment in attachments(volume))
-
-
-def _attached_as_device(volume: Volume) -> bool | None:
-    """Return whether servers expect a block device at the path of a volume.
-
-    Nova keeps the connection of an attachment, and starts the server by it.
-
-    :returns: None if that is not known.
-    """
-    types = {
-        attachment.connection_info.get('driver_volume_type')
-        for attachment in attachments(volume)
-        if attachment.instance_uuid and attachment.connection_info
-    }
-    return types == {base.BLOCK_DEVICE} if len(types) == 1 else None

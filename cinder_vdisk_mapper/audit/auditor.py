@@ -31,6 +31,7 @@ from cinder_vdisk_mapper.audit import link_checks
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.audit import volume_checks
 from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from cinder_vdisk_mapper.vdisks.record import Record
@@ -208,7 +209,11 @@ class Auditor:
                 raise exception.DiskError(
                     f'its link leads to disk {linked} meanwhile'
                 )
-            backend.link(finding.disk, finding.vdisk)
+            backend.link(
+                finding.disk,
+                finding.vdisk,
+                linking.expect_device(_find(host, finding).connections),
+            )
 
     def _detach(self, finding: findings.Finding) -> None:
         """Remove the device of a vdisk, unless its link leads there by now."""

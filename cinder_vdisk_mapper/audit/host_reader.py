@@ -62,9 +62,12 @@ class HostReader:
         records = self.records.of_host()
         disks = {}
         devices: set[tuple[str, str]] = set()
+        makes_devices: set[str] = set()
         for backend in self.backends:
             for disk in backend.disks():
                 disks[disk.uuid] = disk
+                if backend.makes_devices:
+                    makes_devices.add(disk.uuid)
                 if disk.health not in discover.UNAVAILABLE:
                     names = backend.with_device(disk.uuid)
                     devices.update((disk.uuid, name) for name in names)
@@ -109,6 +112,7 @@ class HostReader:
             or files.is_locked(leg_steps.LOCK),
             to_devices=self._to_devices(links),
             devices=frozenset(devices),
+            makes_devices=frozenset(makes_devices),
             moved=self._moved(devices),
             moving=self.read_moving(),
         )

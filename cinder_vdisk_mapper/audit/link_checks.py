@@ -14,6 +14,7 @@
 
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
+from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import links
@@ -98,23 +99,7 @@ def _check_volume(
     if linked not in holding:
         # a volume that was never attached needs no link
         if linked or record.status == 'in-use':
-            lost = linked is None or linked in present | host.forgotten
-            yield findings.Finding(
-                'missing-link',
-                record.disk or '',
-                name,
-                record.id,
-                'servers find the volume by a link that is missing or '
-                'leads nowhere'
-                if lost
-                else f'its link leads to disk {linked}, which cannot be '
-                'read and may have the volume',
-                findings.LINK if lost else '',
-                ''
-                if lost
-                else f'bring disk {linked} back, or diskplacer-manage '
-                f'disk forget {linked} if it is lost',
-            )
+            yield _missing_link(host, record, linked, present)
     elif linked != record.disk:
         yield findings.Finding(
             'unfinished-move',
@@ -128,19 +113,70 @@ def _check_volume(
         )
     elif (
         record.status == 'in-use'
-        and name in host.to_devices
         and linked in present
-        and (linked, name) not in host.devices
+        and _lacks_device(host, record, linked)
     ):
         yield findings.Finding(
             'missing-device',
             linked,
             name,
             record.id,
-            'the volume is attached as a loop device, which is not there: '
-            'its server does not start',
+            'the volume is attached as a loop device, which is not there, or '
+            'to which its link does not lead: its server does not start',
             findings.LINK,
         )
+
+
+def _missing_link(
+    host: state.HostState,
+    record: Record,
+    linked: str | None,
+    present: set[str],
+) -> findings.Finding:
+    """Return that the link of a volume leads nowhere.
+
+    :param linked: the disk that it leads to, None without a link.
+    :param present: UUIDs of the disks that can be read.
+    """
+    message = (
+        'servers find the volume by a link that is missing or leads nowhere'
+    )
+    advice = ''
+    if linked is None and len(record.connections) > 1:
+        advice = (
+            'it is attached as a file and as a block device: when no server '
+            'moves with it, detach it where it is one of these'
+        )
+    elif linked and linked not in present | host.forgotten:
+        message = (
+            f'its link leads to disk {linked}, which cannot be read and may '
+            'have the volume'
+        )
+        advice = (
+            f'bring disk {linked} back, or diskplacer-manage disk forget '
+            f'{linked} if it is lost'
+        )
+    return findings.Finding(
+        'missing-link',
+        record.disk or '',
+        record.vdisk,
+        record.id,
+        message,
+        '' if advice else findings.LINK,
+        advice,
+    )
+
+
+def _lacks_device(host: state.HostState, record: Record, disk: str) -> bool:
+    """Return whether servers lack the device that a volume is attached as.
+
+    :param disk: UUID of the disk that its link leads to.
+    """
+    if record.vdisk in host.to_devices:
+        return (disk, record.vdisk) not in host.devices
+    return disk in host.makes_devices and bool(
+        linking.expect_device(record.connections)
+    )
 
 
 def _check_devices(

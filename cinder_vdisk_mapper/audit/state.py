@@ -152,8 +152,10 @@ class HostState:
 
     ``to_devices`` are the names of links that lead to devices made for their
     vdisks. ``devices`` has disk and name of each vdisk that has such a device;
-    ``moved`` are the names of those with the record of a move. ``moving`` are
-    the names of the vdisks, of all hosts, that are to follow their servers.
+    ``moved`` are the names of those with the record of a move.
+    ``makes_devices`` are the disks for whose vdisks devices can be made.
+    ``moving`` are the names of the vdisks, of all hosts, that are to follow
+    their servers.
     """
 
     records: tuple[Record, ...]
@@ -166,6 +168,7 @@ class HostState:
     moves_legs: bool = True
     to_devices: frozenset[str] = frozenset()
     devices: frozenset[tuple[str, str]] = frozenset()
+    makes_devices: frozenset[str] = frozenset()
     moved: frozenset[str] = frozenset()
     moving: frozenset[str] = frozenset()
 

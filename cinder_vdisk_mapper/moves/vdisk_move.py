@@ -137,7 +137,11 @@ class VolumeMove(vdisk_steps.VDiskSteps):
             )
             linking.follow_link(self._backend, self.fresh())
             if self._servers() and not self._backend.linked_disk(name):
-                self._backend.link(self.source_disk, name)
+                self._backend.link(
+                    self.source_disk,
+                    name,
+                    linking.attached_as_device(self.fresh()),
+                )
             if not is_begun:
                 self._record()
             self.operations.allocate(

@@ -21,12 +21,14 @@ Every operation on a volume begins with :func:`where`.
 """
 
 import sys
+from collections.abc import Collection
 
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.cinder_api.types import attachments
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
@@ -62,6 +64,33 @@ def stable_path(
             if disk and not _is_linked(backend, volume, to_device):
                 backend.link(disk, name, to_device)
     return backend.link_path(name)
+
+
+def attached_as_device(volume: Volume) -> bool | None:
+    """Return whether servers expect a block device at the path of a volume.
+
+    :returns: None if that is not known.
+    """
+    return expect_device(
+        {
+            str(attachment.connection_info.get('driver_volume_type'))
+            for attachment in attachments(volume)
+            if attachment.instance_uuid and attachment.connection_info
+        }
+    )
+
+
+def expect_device(connections: Collection[str]) -> bool | None:
+    """Return whether servers expect a block device at the path of a volume.
+
+    Nova keeps the connection of an attachment, and starts the server by it.
+
+    :param connections: the different ``driver_volume_type`` of all of them.
+    :returns: None if that is not known.
+    """
+    if len(connections) != 1:
+        return None
+    return base.BLOCK_DEVICE in connections
 
 
 def _is_linked(

@@ -26,7 +26,8 @@ class Record:
     ``settled`` if no operation is under way, ``stuck`` if an operation is
     under way for too long. ``blank_of`` is the server that Nova made the
     volume for, if nobody has used it since: it is about to be attached, or was
-    never bound.
+    never bound. ``connections`` are the different ``driver_volume_type`` by
+    which servers have it attached.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Record:
     stuck: bool = False
     deleted: bool = False
     blank_of: str | None = None
+    connections: frozenset[str] = frozenset()
 
     @property
     def location(self) -> Location:

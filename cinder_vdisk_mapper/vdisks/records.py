@@ -12,15 +12,17 @@
 
 """Reads volumes and snapshots of a host from Cinder's database.
 
-One query reads up to 500 of them.
+Two queries read up to 500 of them.
 """
 
 import collections
 import collections.abc
 import dataclasses
+import json
 from typing import Any
 
 import sqlalchemy as sa
+import sqlalchemy.orm as sa_orm
 from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
@@ -125,7 +127,12 @@ class Records:
 
     def _volumes(self, *conditions: Any) -> list[Record]:
         with db_api.main_context_manager.reader.using(self.context) as db:
-            rows = db.query(Volume).filter(*conditions).all()
+            rows = (
+                db.query(Volume)
+                .options(sa_orm.selectinload(Volume.volume_attachment))
+                .filter(*conditions)
+                .all()
+            )
             return [
                 self._record(
                     row,
@@ -171,7 +178,21 @@ class Records:
             ),
             deleted=bool(row.deleted),
             blank_of=_blank_of(row) if isinstance(row, Volume) else None,
+            connections=_connections(row)
+            if isinstance(row, Volume)
+            else frozenset(),
         )
+
+
+def _connections(row: Any) -> frozenset[str]:
+    """Return the types of the connections that servers have to a volume."""
+    return frozenset(
+        json.loads(attachment.connection_info).get('driver_volume_type', '')
+        for attachment in row.volume_attachment
+        if attachment.attach_status != 'detached'
+        and attachment.instance_uuid
+        and attachment.connection_info
+    )
 
 
 def _blank_of(row: Any) -> str | None:

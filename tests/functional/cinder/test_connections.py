@@ -17,6 +17,7 @@ import os
 import stat
 from unittest import mock
 
+from cinder_vdisk_mapper.vdisks import records
 from nova_diskplacer import exception
 from nova_diskplacer.disks.filesystem import devices
 from nova_diskplacer.disks.filesystem import vdisks
@@ -229,6 +230,27 @@ class DrainTestCase(ConnectionTestCase):
         self.assertEqual(b'two', self.read(path))
         self.detach(volume, attachment)
         self.assertNoDevice(volume)
+
+    def test_without_a_link(self):
+        """It leads again to what Nova keeps."""
+        for connection in (FILE, BLOCK):
+            volume, attachment, path = self.attached(connection=connection)
+            read = records.Records(self.context, ('host1@vdisk',), 0)
+            self.assertEqual(
+                [{TYPES[connection]}],
+                [one.connections for one in read.of_host()],
+            )
+            disk = self.where(volume)
+            os.unlink(path)
+            self.assertEqual('', self.stays(disk))
+            self.assertKind(connection, path)
+            self.assertEqual(b'one', self.read(path))
+            self.drainer.cancel(disk)
+            self.detach(volume, attachment)
+            self.assertEqual(
+                [set()], [one.connections for one in read.of_host()]
+            )
+            self.delete(volume)
 
     def test_of_one_in_use(self):
         volume, attachment, path = self.attached()

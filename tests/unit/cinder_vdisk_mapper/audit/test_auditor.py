@@ -353,6 +353,39 @@ class LockTestCase(AuditorTestCase):
         self.assertEqual({('d1', name)}, backend.has_device)
         self.assertEqual([], host.audit())
 
+    def test_link_to_what_a_volume_is_attached_as(self):
+        for connection, is_device in (('local', True), ('gpfs', False)):
+            record, held = self.volume(1, 'd1')
+            record = dataclasses.replace(
+                record,
+                status='in-use',
+                connections=frozenset((connection,)),
+            )
+            host = self.host([record], {'d1': [held]})
+            backend, name = host.reader.backends[0], record.vdisk
+            backend.makes_devices = True
+            backend.recorded_move = lambda name: None
+            found = host.audit()
+            self.assertEqual(['missing-link'], [one.kind for one in found])
+            self.assertEqual(found, host.repair(found))
+            self.assertEqual('d1', backend.linked_disk(name))
+            self.assertIs(is_device, backend.is_linked_to_device(name))
+            self.assertEqual([], host.audit())
+        # as an earlier release repaired it
+        host.reader.records.all[0] = dataclasses.replace(
+            record, connections=frozenset(('local',))
+        )
+        found = host.audit()
+        self.assertEqual(['missing-device'], [one.kind for one in found])
+        self.assertEqual(found, host.repair(found))
+        self.assertTrue(backend.is_linked_to_device(name))
+        self.assertEqual([], host.audit())
+        # a logical volume is a device itself
+        backend.link('d1', name, to_device=False)
+        backend.has_device.clear()
+        backend.makes_devices = False
+        self.assertEqual([], host.audit())
+
     def test_a_device_that_is_linked_meanwhile(self):
         record, held = self.volume(1, 'd1')
         host = self.host([record], {'d1': [held]})

@@ -118,6 +118,20 @@ class LinkChecksTestCase(unittest.TestCase):
             self.assertEqual(missing, self.found([ATTACHED], links))
         self.assertEqual(missing, self.found([DETACHED], {'volume-1': 'd2'}))
 
+    def test_of_a_volume_that_is_attached_in_two_ways(self):
+        record = dataclasses.replace(
+            ATTACHED, connections=frozenset(('gpfs', 'local'))
+        )
+        self.assertEqual(
+            [('missing-link', 'd1', '')], self.found([record], {})
+        )
+        # what it led to tells what it was attached as
+        self.assertEqual(
+            [('missing-link', 'd1', findings.LINK)],
+            self.found([record], {'volume-1': 'd2'}),
+        )
+        self.assertEqual([], self.found([record], {'volume-1': 'd1'}))
+
     def test_the_disk_of_the_link_is_not_known(self):
         links = {'volume-1': None}
         for record in (

@@ -135,6 +135,21 @@ class MovingTestCase(testtools.TestCase):
         self.move.create()
         self.assertEqual([('b', *self.servers, 'volume-1')], locked)
 
+    def test_link_to_what_the_volume_is_attached_as(self):
+        for connection, is_device in (('local', True), ('gpfs', False)):
+            self.backend.unlink(NAME)
+            self.volume.volume_attachment = [
+                mock.Mock(
+                    instance_uuid='a',
+                    connection_info={'driver_volume_type': connection},
+                )
+            ]
+            self.servers = ['server-a']
+            self.move.create()
+            self.assertEqual(A, self.backend.linked_disk(NAME))
+            self.assertIs(is_device, self.backend.is_linked_to_device(NAME))
+            self.planner.check_target.return_value = True
+
     def test_copy_that_nobody_knows(self):
         self.allocate_elsewhere()
         self.operations.delete_other_copies = mock.Mock()

@@ -20,6 +20,27 @@ from cinder_vdisk_mapper.vdisks import records
 SERVER = '6c4a1e4e-6a6e-4d7e-8f26-6c4b1b6a4d5c'
 
 
+class ConnectionsTest(unittest.TestCase):
+    def test_of_servers(self):
+        attachments = [
+            types.SimpleNamespace(
+                attach_status=status,
+                instance_uuid=server,
+                connection_info=connection,
+            )
+            for status, server, connection in (
+                ('attached', SERVER, '{"driver_volume_type": "local"}'),
+                ('attached', SERVER, '{"driver_volume_type": "local"}'),
+                ('detached', SERVER, '{"driver_volume_type": "gpfs"}'),
+                ('attached', None, '{"driver_volume_type": "iscsi"}'),
+                ('attaching', SERVER, None),
+                ('attaching', SERVER, ''),
+            )
+        ]
+        row = types.SimpleNamespace(volume_attachment=attachments)
+        self.assertEqual({'local'}, records._connections(row))
+
+
 class BlankOfTest(unittest.TestCase):
     def _blank_of(self, *users, **changes):
         row = {
