@@ -250,7 +250,7 @@ class Connections:
         ):
             linking.where(self.operations.backend, volume)
             # allocate the blocks again that were truncated or left out
-            self.operations.of(volume).extend(volume.size)
+            self.operations.of(volume).extend(volume.size, restores=True)
 
     def _deactivate(self, volume: Volume) -> None:
         """Remove the device of a volume that one attachment at most has."""

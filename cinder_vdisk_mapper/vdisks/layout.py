@@ -88,8 +88,11 @@ class Layout(abc.ABC):
         """
 
     @abc.abstractmethod
-    def extend(self, size_gb: int) -> None:
-        """Extend the vdisk to ``size_gb`` GiB."""
+    def extend(self, size_gb: int, restores: bool = False) -> None:
+        """Extend the vdisk to ``size_gb`` GiB.
+
+        :param restores: whether it had that size before.
+        """
 
     @abc.abstractmethod
     def snapshot(self, snapshot: str, snapshot_id: str) -> None:

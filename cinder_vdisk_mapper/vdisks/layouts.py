@@ -101,8 +101,8 @@ class OneDisk(Layout):
     def hold_in_place(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
-    def extend(self, size_gb: int) -> None:
-        self.operations.extend(self.disk, self.name, size_gb)
+    def extend(self, size_gb: int, restores: bool = False) -> None:
+        self.operations.extend(self.disk, self.name, size_gb, restores)
 
     def snapshot(self, snapshot: str, snapshot_id: str) -> None:
         self.operations.snapshot(self.disk, self.name, snapshot, snapshot_id)

@@ -106,10 +106,15 @@ class VDiskOperations:
                 'Placement is not updated for disk %s: %s', disk, error
             )
 
-    def extend(self, disk: str, name: str, size_gb: int) -> None:
+    def extend(
+        self, disk: str, name: str, size_gb: int, restores: bool = False
+    ) -> None:
         """Extend a bound vdisk to ``size_gb`` GiB.
 
         An interrupted extension is already reserved and is finished first.
+
+        :param restores: whether the vdisk had that size before something
+            truncated it, so that it may have it on a disk that is drained.
         """
         with locks.hold(f'disk-{disk}'):
             current, vdisk = self.backend.find_vdisk(disk, name)
@@ -121,6 +126,8 @@ class VDiskOperations:
                 if not self.reserve(disk):
                     raise refusal(disk, operation, 0)
                 return
+            if not restores:
+                check_not_draining(current, operation)
             self._replace(
                 current,
                 vdisk,
@@ -272,12 +279,17 @@ class VDiskOperations:
                 self.backend.rename(disk, name, new_name, volume_id)
                 self.backend.extend(disk, new_name, size_gb)
 
+            operation = (
+                f'take {before.name} of {before.size_gb} GiB as {new_name} of '
+                f'{size_gb} GiB'
+            )
+            if size_gb > before.size_gb:
+                check_not_draining(current, operation)
             self._replace(
                 current,
                 before,
                 VDisk(new_name, volume_id, None, size_gb << 30),
-                f'take {before.name} of {before.size_gb} GiB as {new_name} of '
-                f'{size_gb} GiB',
+                operation,
                 change,
                 lambda: self.backend.rename(
                     disk, new_name, name, before.volume_id
@@ -340,8 +352,6 @@ class VDiskOperations:
         undo: collections.abc.Callable[[], None],
     ) -> None:
         """Change a vdisk if its disk has the space, and reserve it."""
-        if after.size_gb > before.size_gb:
-            check_not_draining(current, operation)
         free = self.free_gb_with(current, before, after)
         refused = refusal(
             current.uuid, operation, free + after.size_gb - before.size_gb

@@ -95,7 +95,7 @@ class Striped(Layout):
                 )
             yield
 
-    def extend(self, size_gb: int) -> None:
+    def extend(self, size_gb: int, restores: bool = False) -> None:
         with self.hold_in_place():
             self.deactivate()
             pieces = self.location.pieces_gb(size_gb)
@@ -106,7 +106,7 @@ class Striped(Layout):
             done: list[str] = []
             try:
                 for uuid, piece_gb in pieces.items():
-                    self.operations.extend(uuid, self.name, piece_gb)
+                    self.operations.extend(uuid, self.name, piece_gb, restores)
                     done.append(uuid)
             except exception.DiskPlacerError:
                 for uuid in done:

@@ -97,7 +97,12 @@ class BackupTestCase(test_snapshots.SnapshotTestCase):
         self.restored_while_drained(backup_id, volume, path)
 
     def restored_while_drained(self, backup_id, volume, path):
-        """The volume keeps its size on a disk that is being drained."""
+        """The volume keeps its size on a disk that is being drained.
+
+        It is larger than the backup, to whose size its file is truncated.
+        """
+        self.extend(volume, 2)
+        self.wait(volume['id'], 'available')
         drained = self.where(volume)
         discover.set_draining(self.host.root, drained, True)
         self.host.publish()
@@ -107,18 +112,22 @@ class BackupTestCase(test_snapshots.SnapshotTestCase):
         )
         self.restore(backup_id, volume)
         self.assertEqual(b'one', self.read(path))
-        self.assertAllocated(path, 1)
-        self.api.api_post(
-            f'/volumes/{volume["id"]}/action', {'os-extend': {'new_size': 2}}
-        )
+        self.assertAllocated(path, 2)
+        self.extend(volume, 3)
         self.wait(volume['id'], 'error_extending')
         self.assertIn(
             f'disk {drained} is being drained, and cannot extend '
-            f'volume-{volume["id"]} from 1 to 2 GiB',
+            f'volume-{volume["id"]} from 2 to 3 GiB',
             self.log.output,
         )
-        self.assertAllocated(path, 1)
+        self.assertAllocated(path, 2)
         self.assertEqual(reserved, self.host.reserved())
+
+    def extend(self, volume, size):
+        self.api.api_post(
+            f'/volumes/{volume["id"]}/action',
+            {'os-extend': {'new_size': size}},
+        )
 
     def test_unbound(self):
         volume = self.create(1, hints=self.hints)
