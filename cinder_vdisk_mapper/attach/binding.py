@@ -75,7 +75,15 @@ class Binder:
                     self.operations.disown(
                         disk, request.name, request.bound_for
                     )
-                    if not self.operations.reserve(disk):
+                    _, vdisk = self.operations.backend.find_vdisk(
+                        disk, request.name
+                    )
+                    if vdisk.size_gb < request.size_gb:
+                        # its volume was extended since, and was not bound
+                        self.operations.extend_held(
+                            disk, request.name, request.size_gb
+                        )
+                    elif not self.operations.reserve(disk):
                         raise errors.BindingError(
                             f'the vdisks on disk {disk} and the claims of '
                             'servers are larger than the disk',

@@ -45,8 +45,8 @@ class StripeBinder:
     ) -> Location | None:
         """Complete a stripe whose creation was killed.
 
-        Pieces that were made for another server fill no claim any more, and
-        the others neither.
+        Its volume may have been extended since. Pieces that were made for
+        another server fill no claim any more, and the others neither.
 
         :param disks: all disks of this host.
         :returns: its location, None if the vdisk has no piece.
@@ -207,6 +207,9 @@ class StripeBinder:
                         minimum,
                     )
                     operations.disown(uuid, request.name, bound_for)
+                    _, piece = backend.find_vdisk(uuid, request.name)
+                    if piece.size_gb < pieces[uuid]:
+                        backend.extend(uuid, request.name, pieces[uuid])
                 for uuid in disks if reserve else ():
                     if not operations.reserve(uuid):
                         raise errors.BindingError(

@@ -117,25 +117,31 @@ class VDiskOperations:
             truncated it, so that it may have it on a disk that is drained.
         """
         with locks.hold(f'disk-{disk}'):
-            current, vdisk = self.backend.find_vdisk(disk, name)
-            operation = f'extend {name} from {vdisk.size_gb} to {size_gb} GiB'
-            if vdisk.size_bytes:
-                self.backend.extend(disk, name, vdisk.size_gb)
-            if size_gb <= vdisk.size_gb:
-                # Placement may not know of an extension that was killed
-                if not self.reserve(disk):
-                    raise refusal(disk, operation, 0)
-                return
-            if not restores:
-                check_not_draining(current, operation)
-            self._replace(
-                current,
-                vdisk,
-                dataclasses.replace(vdisk, size_bytes=size_gb << 30),
-                operation,
-                lambda: self.backend.extend(disk, name, size_gb),
-                lambda: self.backend.shrink(disk, name, vdisk.size_gb),
-            )
+            self.extend_held(disk, name, size_gb, restores)
+
+    def extend_held(
+        self, disk: str, name: str, size_gb: int, restores: bool = False
+    ) -> None:
+        """Do as :meth:`extend`; the caller holds the disk's lock."""
+        current, vdisk = self.backend.find_vdisk(disk, name)
+        operation = f'extend {name} from {vdisk.size_gb} to {size_gb} GiB'
+        if vdisk.size_bytes:
+            self.backend.extend(disk, name, vdisk.size_gb)
+        if size_gb <= vdisk.size_gb:
+            # Placement may not know of an extension that was killed
+            if not self.reserve(disk):
+                raise refusal(disk, operation, 0)
+            return
+        if not restores:
+            check_not_draining(current, operation)
+        self._replace(
+            current,
+            vdisk,
+            dataclasses.replace(vdisk, size_bytes=size_gb << 30),
+            operation,
+            lambda: self.backend.extend(disk, name, size_gb),
+            lambda: self.backend.shrink(disk, name, vdisk.size_gb),
+        )
 
     def delete(self, disk: str, name: str) -> None:
         """Delete a vdisk and release its space in Placement."""

@@ -325,6 +325,22 @@ class BindTestCase(BindingTestCase):
         self.assertEqual('a', self.bind(request()))
         self.assertEqual({'a': 10, 'b': 0, 'c': 0}, self.reserved())
 
+    def test_again_when_the_volume_was_extended(self):
+        """It was not bound then, as the first attachment was killed."""
+        self.assertEqual('a', self.bind(request('1', 10)))
+        self.placement.claim('other', {'a': 75})
+        for size in (20, 10):
+            self.assertEqual('a', self.bind(request('1', size)))
+            (vdisk,) = self.backend.known['a'].vdisks
+            self.assertEqual(20, vdisk.size_gb)
+            self.assertEqual({'a': 20, 'b': 0, 'c': 0}, self.reserved())
+        # there is room for 5 more
+        self.assertRefused(
+            'no room to extend volume-1 from 20 to 30 GiB: 5 GiB',
+            request('1', 30),
+        )
+        self.assertEqual({'a': 20, 'b': 0, 'c': 0}, self.reserved())
+
     def test_again_when_the_room_is_gone(self):
         self.bind(request(size_gb=60))
         self.placement.offered['a'][placement_client.GB]['reserved'] = 0

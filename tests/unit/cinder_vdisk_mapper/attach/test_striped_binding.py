@@ -12,6 +12,7 @@
 
 
 from cinder_vdisk_mapper.backend import striping
+from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.vdisk import GIB
@@ -212,6 +213,31 @@ class BindTestCase(StripingTestCase):
                     )
                 for uuid in 'abc':
                     self.operations.delete(uuid, 'volume-1')
+
+    def test_a_killed_attachment_of_a_volume_that_was_extended(self):
+        for made in ('b', 'ba', 'bac'):
+            for disk in made:
+                self.backend.create_piece(
+                    disk, 'volume-1', '1', None, 10, Location('bac'), 0
+                )
+            self.assertEqual('b,a,c', self.bind(request('1', 60, server())))
+            for uuid in 'abc':
+                (piece,) = self.backend.known[uuid].vdisks
+                self.assertEqual(20, piece.size_gb)
+            self.assertEqual(
+                {'a': 20, 'b': 20, 'c': 20, 'd': 0}, self.reserved()
+            )
+            # on a disk without the room: all or none
+            self.placement.claim('other', {'a': 75})
+            error = self.assertRaises(
+                errors.BindingError,
+                self.binder.bind,
+                request('1', 90, server()),
+            )
+            self.assertIn('are larger than the disk', str(error))
+            self.assertEqual([], self.backend.disks_holding('volume-1'))
+            self.assertEqual(0, sum(self.reserved().values()))
+            self.placement.claims['a'].clear()
 
     def test_filesystem(self):
         self.setup(*(fake_disks.make_disk(uuid) for uuid in 'abc'))
