@@ -178,8 +178,12 @@ class DecisionLogTest(test_filter.FilterTestCase):
         self._report(0, fakes.disk(0, 0, used_gb=40), fakes.disk(0, 1))
         self._report(1, fakes.disk(1, 0))
         self._passed(test_filter.spec(vdisks='1', vdisk_gb='10'))
-        full = fakes.disk_uuid(0, 1)
-        self.room = {full: placement_client.DiskCapacity(100, 100, 150, 0)}
+        self.room = {
+            fakes.disk_uuid(0, i): placement_client.DiskCapacity(
+                100, used_gb, 150, 0
+            )
+            for i, used_gb in enumerate((40, 100))
+        }
         for attempt in ('try 1', 'try 2'):
             kept, lines = self._candidate(0)
             self.assertIn(f'of host host0 ({attempt}): ', lines[0])
