@@ -84,9 +84,21 @@ CASES = {
                 'last_placement_update_timestamp_seconds',
             ),
             ('DiskplacerReportsStale', 'last_report_timestamp_seconds'),
-            ('DiskplacerAgentStuck', 'last_round_timestamp_seconds'),
         )
     },
+    'DiskplacerAgentStuck': (
+        [
+            UP,
+            host('last_round_timestamp_seconds', STUCK),
+            host('last_disk_check_timestamp_seconds', TIME),
+        ],
+        HOST,
+        [
+            UP,
+            host('last_round_timestamp_seconds', TIME),
+            host('last_disk_check_timestamp_seconds', TIME),
+        ],
+    ),
     'DiskplacerPlacementErrors': (
         [UP, host('placement_errors_total', '0+1x60')],
         HOST,
@@ -190,6 +202,33 @@ CASES = {
     ),
 }
 
+#: More of them, of alerts with several causes.
+MORE_CASES = [
+    # an agent that has never measured an interval, and one that just started
+    (
+        'DiskplacerAgentStuck',
+        [UP, host('last_disk_check_timestamp_seconds', TIME)],
+        HOST,
+        [
+            UP,
+            host(
+                'last_disk_check_timestamp_seconds', f'_x58 {NOW - STEP}+60x1'
+            ),
+        ],
+    ),
+    # another alert tells that the disks are not checked either
+    (
+        'DiskplacerAgentStuck',
+        [
+            UP,
+            host('last_disk_check_timestamp_seconds', STUCK),
+            host('last_round_timestamp_seconds', STUCK),
+        ],
+        HOST,
+        [UP, host('last_disk_check_timestamp_seconds', STUCK)],
+    ),
+]
+
 
 class RulesTest(base.BaseTestCase):
     def setUp(self):
@@ -241,7 +280,10 @@ class RulesTest(base.BaseTestCase):
                     }
                 ],
             }
-            for alert, (bad, labels, good) in CASES.items()
+            for alert, bad, labels, good in (
+                *((alert, *case) for alert, case in CASES.items()),
+                *MORE_CASES,
+            )
             for given, expected in (
                 (bad, [self.expected(alert, labels)]),
                 (good, []),
