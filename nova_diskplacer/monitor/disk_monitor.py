@@ -259,16 +259,18 @@ class DiskMonitor:
             stays=0 < most * _HYSTERESIS <= disk.queue,
         )
         least, share = self._options.warn_performance, disk.usual.recent_ratio
-        if share is not None:
-            self._warnings.update(
-                uuid,
-                types.PERFORMANCE,
-                f'its throughput in the last hour was {share:.0%} of its '
-                'usual throughput for such I/O; the threshold is '
-                f'[diskplacer_monitor] warn_performance={least}',
-                begins=share < least,
-                stays=share * _HYSTERESIS < least,
-            )
+        if share is None:
+            # what it did hours ago does not tell that it is slow now
+            share = math.inf
+        self._warnings.update(
+            uuid,
+            types.PERFORMANCE,
+            f'its throughput in the last hour was {share:.0%} of its usual '
+            'throughput for such I/O; the threshold is [diskplacer_monitor] '
+            f'warn_performance={least}',
+            begins=share < least,
+            stays=share * _HYSTERESIS < least,
+        )
 
     def _load(self, device: Device) -> baseline.Baseline:
         fields = self._store.load(device.uuid)

@@ -315,6 +315,11 @@ class DiskMonitorTest(DiskMonitorTestCase):
         )
         self.assertIn('warn_performance=0.5', state.warnings['performance'])
         self.assertEqual(1, self.log.output.count('its usual throughput'))
+        self.assertNotIn('has ended', self.log.output)
+        for _ in range(400):
+            state = self.update(seconds=60.0)['hdd']
+        self.assertEqual({}, state.warnings)
+        self.assertIn('the warning of performance has ended', self.log.output)
 
     def test_known_after_a_restart(self):
         for _ in range(1000):
