@@ -27,12 +27,14 @@ from nova_diskplacer.monitor import types
 # Seconds between two polls of libvirt, as in P2's monitor (P2 §2).
 _GUESTS_INTERVAL = 5.0
 
+# Seconds after which a poll of libvirt says nothing of the present any more.
+_GUESTS_AGE = 6 * _GUESTS_INTERVAL
+
 
 class SlowChecks:
     """Holds the last results of the checks, which change nothing.
 
-    ``health`` is the health of disks, ``guests`` the last statistics of
-    guests, None before the first.
+    ``health`` is the health of disks.
 
     :param timeouts: returns the UUIDs of disks with a standby timeout.
     :raises DiskPlacerError: an option is invalid.
@@ -48,11 +50,22 @@ class SlowChecks:
         self._conf = conf
         self._timeouts = timeouts
         self.health = disk_health.HealthMonitor(conf)
-        self.guests: guest_stats.GuestStats | None = None
+        self._polled: tuple[float, guest_stats.GuestStats] | None = None
         self._guest_poller = guest_stats.GuestPoller(
             conf.diskplacer_agent.libvirt_uri
         )
         self._seek_detector: seek_detector.SeekDetector | None = None
+
+    @property
+    def guests(self) -> guest_stats.GuestStats | None:
+        """The last statistics of guests, None while libvirt has none.
+
+        It has none before the first poll, and while it refuses or hangs.
+        """
+        polled = self._polled
+        if polled is None or time.monotonic() - polled[0] > _GUESTS_AGE:
+            return None
+        return polled[1]
 
     @property
     def seekers(self) -> frozenset[types.ConsumerDisk]:
@@ -93,7 +106,12 @@ class SlowChecks:
         self.health.poll(sample.devices, resting)
 
     def _poll_libvirt(self, sample: types.Sample) -> None:
-        self.guests = self._guest_poller.poll(time.monotonic(), sample)
+        try:
+            stats = self._guest_poller.poll(time.monotonic(), sample)
+        except Exception:
+            self._polled = None
+            raise
+        self._polled = time.monotonic(), stats
 
     def _detect_seeks(self, sample: types.Sample) -> None:
         if self._seek_detector is None:

@@ -56,8 +56,8 @@ class WidthDecider:
 
     ``status`` is that of the last decision, None before the first.
 
-    :param guests: returns the last statistics of guests, None before the
-        first.
+    :param guests: returns the last statistics of guests, None while libvirt
+        has none.
     :param clock: seconds of a monotonic clock, that of the whole host.
     :raises ElasticError: options contradict each other.
     """

@@ -10,10 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import time
 from unittest import mock
 
 from oslotest import base
 
+from nova_diskplacer import exception
 from nova_diskplacer.agent import slow_checks
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import seek_detector
@@ -68,6 +70,26 @@ class SlowChecksTest(base.BaseTestCase):
         tasks['Excessive seeking'].run(sample)
         self.detector.run.assert_called_once_with(sample)
         self.assertEqual({('a', 'x')}, self.checks.seekers)
+
+    def test_guests_while_libvirt_refuses(self):
+        task, sample = self.tasks()['The I/O of guests'], samples.make_sample()
+        task.run(sample)
+        self.poll.side_effect = exception.HypervisorError('away')
+        self.assertRaises(exception.HypervisorError, task.run, sample)
+        self.assertIsNone(self.checks.guests)
+        self.poll.side_effect = None
+        task.run(sample)
+        self.assertEqual(self.poll.return_value, self.checks.guests)
+
+    def test_guests_while_libvirt_hangs(self):
+        clock = self.patch(time, 'monotonic', mock.Mock(return_value=100.0))
+        self.tasks()['The I/O of guests'].run(samples.make_sample())
+        for now, expected in (
+            (129.0, self.poll.return_value),
+            (131.0, None),
+        ):
+            clock.return_value = now
+            self.assertEqual(expected, self.checks.guests)
 
     def test_disks_that_may_go_into_standby_are_left_alone(self):
         """SMART is read once after their last I/O."""
