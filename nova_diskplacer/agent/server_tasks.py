@@ -14,14 +14,23 @@
 
 import collections.abc
 import functools
+from typing import Any
+from typing import TypeVar
 
 from oslo_config import cfg
 
+from nova_diskplacer import exception
 from nova_diskplacer.agent import numa_affinity
 from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import libvirt_servers
+from nova_diskplacer.host import probes
 from nova_diskplacer.host import retry_logger
+
+# Seconds that the calls of libvirt for a task may take.
+_PATIENCE = 30.0
+
+_Result = TypeVar('_Result')
 
 
 class ServerTasks:
@@ -43,6 +52,7 @@ class ServerTasks:
             'vCPU threads cannot be pinned', 'vCPU threads are pinned again'
         )
         self.servers: list[libvirt_servers.Server] | None = None
+        self._pending: probes.Job[Any] | None = None
 
     @functools.cached_property
     def _queue_tuner(self) -> queue_tuner.QueueTuner:
@@ -63,9 +73,25 @@ class ServerTasks:
             self._queues_log.run(
                 lambda: self._queue_tuner.apply(servers, disks)
             )
-            self._pins_log.run(lambda: self._affinity.apply(servers, disks))
+            self._pins_log.run(
+                lambda: self._ask(lambda: self._affinity.apply(servers, disks))
+            )
 
     def _list_servers(self) -> None:
-        self.servers = libvirt_servers.list_servers(
-            self._conf.diskplacer_agent.libvirt_uri
-        )
+        uri = self._conf.diskplacer_agent.libvirt_uri
+        self.servers = self._ask(lambda: libvirt_servers.list_servers(uri))
+
+    def _ask(self, work: collections.abc.Callable[[], _Result]) -> _Result:
+        """Run work that calls libvirt, and give up when libvirt hangs.
+
+        Work in progress then continues in its thread, and no other begins
+        until it ends.
+
+        :raises HypervisorError: this work or an earlier one hangs.
+        """
+        if self._pending is None or self._pending.wait(0):
+            self._pending = job = probes.Job(work)
+            if job.wait(_PATIENCE):
+                self._pending = None
+                return job.result()
+        raise exception.HypervisorError('libvirt does not answer')

@@ -10,6 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import threading
+import time
+
 import fixtures
 from oslo_config import cfg
 from oslotest import base
@@ -30,6 +33,25 @@ class Task:
 
     def apply(self, servers, disks):
         self.seen.append((servers, disks))
+        self.libvirt.call()
+
+
+class Libvirt:
+    """Answers at once, or hangs until ``answers`` is set."""
+
+    def __init__(self):
+        self.threads = []
+        self.answers = threading.Event()
+        self.answers.set()
+
+    def call(self):
+        self.threads.append(threading.current_thread())
+        self.answers.wait(20)
+
+    def end(self):
+        self.answers.set()
+        for thread in self.threads:
+            thread.join()
 
 
 class ServerTasksTest(base.BaseTestCase):
@@ -40,6 +62,8 @@ class ServerTasksTest(base.BaseTestCase):
         options.register_opts(conf)
         conf([], default_config_files=[])
         self.answer = ['a server']
+        self.libvirt = Libvirt()
+        self.addCleanup(self.libvirt.end)
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova_diskplacer.host.libvirt_servers.list_servers',
@@ -52,6 +76,7 @@ class ServerTasksTest(base.BaseTestCase):
 
     def domains(self, uri):
         self.assertEqual('qemu:///system', uri)
+        self.libvirt.call()
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -60,6 +85,7 @@ class ServerTasksTest(base.BaseTestCase):
         class Mine(Task):
             broken = False
             made = []
+            libvirt = Libvirt()
 
         self.useFixture(
             fixtures.MonkeyPatch(f'nova_diskplacer.agent.{name}', Mine)
@@ -90,6 +116,48 @@ class ServerTasksTest(base.BaseTestCase):
         self.assertEqual(1, self.log.output.count('libvirt is away'))
         # The last list stays.
         self.assertEqual(['a server'], self.tasks.servers)
+
+    def hang(self, libvirt):
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.agent.server_tasks._PATIENCE', 0.05
+            )
+        )
+        libvirt.answers.clear()
+
+    def test_libvirt_hangs(self):
+        self.hang(self.libvirt)
+        began = time.monotonic()
+        for _ in range(3):
+            self.tasks.run([])
+        self.assertLess(time.monotonic() - began, 10)
+        self.assertEqual(1, len(self.libvirt.threads))
+        self.assertEqual(1, self.log.output.count('libvirt does not answer'))
+        self.assertEqual([], self.affinity.made)
+        self.libvirt.end()
+        self.tasks.run([])
+        self.assertEqual(2, len(self.libvirt.threads))
+        self.assertEqual(['a server'], self.tasks.servers)
+        self.assertIn('can be listed again', self.log.output)
+        self.assertEqual(1, len(self.affinity.made[0].seen))
+
+    def test_libvirt_hangs_while_servers_are_pinned(self):
+        self.affinity.libvirt = pins = Libvirt()
+        self.addCleanup(pins.end)
+        self.hang(pins)
+        for _ in range(3):
+            self.tasks.run([])
+        self.assertEqual(1, len(pins.threads))
+        self.assertEqual(1, len(self.libvirt.threads))
+        for text in (
+            'vCPU threads cannot be pinned, trying again: libvirt does not',
+            'this host cannot be listed, trying again: libvirt does not',
+        ):
+            self.assertEqual(1, self.log.output.count(text))
+        pins.end()
+        self.tasks.run([])
+        self.assertIn('are pinned again', self.log.output)
+        self.assertEqual(2, len(pins.threads))
 
     def test_a_task_that_cannot_be_created_is_retried(self):
         self.tuner.broken = True
