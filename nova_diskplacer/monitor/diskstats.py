@@ -23,6 +23,9 @@ DISKSTATS = '/proc/diskstats'
 # The unit of /proc/diskstats in bytes, for all devices.
 _SECTOR = 512
 
+# The kernel prints times as 32 bits of milliseconds: they begin anew then.
+_PERIOD = 2**32 / 1000
+
 
 @dataclasses.dataclass(frozen=True)
 class Counters:
@@ -49,11 +52,15 @@ class Counters:
     def since(self, before: 'Counters') -> 'Counters | None':
         """Return the increase; None if a counter fell.
 
-        Counters only grow: a lower one belongs to a new device.
+        Counters only grow: a lower one belongs to a new device. Only times
+        begin anew, when they reach 49 days.
         """
         now, then = dataclasses.astuple(self), dataclasses.astuple(before)
-        grown = [a - b for a, b in zip(now, then, strict=True)]
-        return None if min(grown) < 0 else Counters(*grown)
+        *counts, busy, waited = (a - b for a, b in zip(now, then, strict=True))
+        times = [_unwrapped(busy), _unwrapped(waited)]
+        if min(*counts, *times) < 0:
+            return None
+        return Counters(*counts, *times)
 
 
 def read(
@@ -92,6 +99,12 @@ def read_disks(
         if present:
             counters[number] = functools.reduce(Counters.plus, present)
     return counters
+
+
+def _unwrapped(seconds: float) -> float:
+    """Return the increase of a time that may have begun anew."""
+    # intervals are short: it falls by nearly a period, or is another device's
+    return seconds + _PERIOD if seconds < -_PERIOD / 2 else seconds
 
 
 def _parse(fields: list[str]) -> Counters:

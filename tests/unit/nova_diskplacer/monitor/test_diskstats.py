@@ -91,3 +91,27 @@ class DiskstatsTest(testtools.TestCase):
         before = diskstats.Counters(10, 5, 1000, 500, 1.0, 2.0)
         after = diskstats.Counters(11, 4, 2000, 500, 1.5, 4.0)
         self.assertIsNone(after.since(before))
+
+    def test_times_of_32_bits_begin_anew(self):
+        full = 2**32 / 1000
+        before = diskstats.Counters(10, 5, 1000, 500, full - 3, full - 1)
+        for after, expected in (
+            (
+                diskstats.Counters(11, 6, 2000, 600, full - 2, 1.0),
+                (1.0, 2.0),
+            ),
+            (
+                diskstats.Counters(11, 6, 2000, 600, 0.5, full - 0.5),
+                (3.5, 0.5),
+            ),
+        ):
+            done = after.since(before)
+            self.assertEqual((1, 1, 1000, 100), dataclasses.astuple(done)[:4])
+            self.assertAlmostEqual(expected[0], done.busy_seconds)
+            self.assertAlmostEqual(expected[1], done.request_seconds)
+
+    def test_another_device_with_larger_counters(self):
+        """The times are too short for what they would have been."""
+        before = diskstats.Counters(10, 5, 1000, 500, 100.0, 200.0)
+        after = diskstats.Counters(11, 6, 2000, 600, 50.0, 100.0)
+        self.assertIsNone(after.since(before))
