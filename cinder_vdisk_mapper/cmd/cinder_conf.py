@@ -25,7 +25,9 @@ from oslo_db import exception as db_exc
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
+from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.conf import files as config_files
+from nova_diskplacer.host import files as host_files
 
 
 def add_option(command: argparse.ArgumentParser) -> None:
@@ -40,7 +42,7 @@ def add_option(command: argparse.ArgumentParser) -> None:
 
 
 def configure(args: argparse.Namespace) -> None:
-    """Read cinder.conf as cinder-volume does.
+    """Read cinder.conf as cinder-volume does, and take the locks of its host.
 
     :raises DiskPlacerError: Cinder is not installed, or a file or an option
         is invalid.
@@ -62,6 +64,8 @@ def configure(args: argparse.Namespace) -> None:
         conf([], project='cinder', default_config_files=files)
         _log_to_stderr(conf)
         logging.setup(conf, 'cinder')
+        conf.register_opt(diskplacer.LOCK_DIR, group=diskplacer.GROUP.name)
+        host_files.set_lock_directory(conf.diskplacer.lock_dir)
 
 
 def _log_to_stderr(conf: cfg.ConfigOpts) -> None:

@@ -23,7 +23,6 @@ from cinder_vdisk_mapper.moves import guests
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
-from nova_diskplacer.host import files
 from nova_diskplacer.placement import client as placement_client
 
 
@@ -42,7 +41,6 @@ def from_conf(
     """
     locks.make_directory(config.state_path)
     sections = backend_sections.read(config)
-    files.set_lock_directory(config.diskplacer.lock_dir)
     for name, options in sections.items():
         backend = base.load(options)
         usable = base.usable_disks(backend.disks(), options.vdisk_media)

@@ -25,7 +25,6 @@ from cinder_vdisk_mapper.cinder_api import backend_sections
 from cinder_vdisk_mapper.server_moves.destination import Destination
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.layouts import Operations
-from nova_diskplacer.host import files
 from nova_diskplacer.placement import client as placement_client
 
 
@@ -44,7 +43,6 @@ def destinations(config: cfg.ConfigOpts) -> dict[str, Destination]:
     """
     locks.make_directory(config.state_path)
     sections = backend_sections.read(config)
-    files.set_lock_directory(config.diskplacer.lock_dir)
     placement = placement_client.PlacementClient.from_conf(config)
     return {
         name: Destination(

@@ -23,7 +23,9 @@ from oslo_config import cfg
 
 from cinder_vdisk_mapper.cinder_api.releases import db_api
 from cinder_vdisk_mapper.drain import setup
+from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.disks import discover
+from nova_diskplacer.host import files
 from tests.functional.crash import cloud as cloud_
 from tests.functional.crash import operations
 from tests.functional.crash.operations import expect
@@ -131,6 +133,8 @@ class CancelledDrain(DrainInUse):
 
 def drainer(cloud):
     """Return the drainer of the host's disks."""
+    cfg.CONF.register_opt(diskplacer.LOCK_DIR, group=diskplacer.GROUP.name)
+    files.set_lock_directory(cfg.CONF.diskplacer.lock_dir)
     made = setup.from_conf(
         cfg.CONF, cloud.claimed, 'none', 0, lambda *progress: None
     )
