@@ -129,6 +129,9 @@ auth_type = none
 endpoint_override = http://127.0.0.1:1
 EOF
     chmod 600 "$directory"/*.conf
+    # as Debian's nova-common makes it: no service here is of its group
+    mkdir -p "$work/root/etc/nova"
+    chmod 750 "$work/root/etc/nova"
 }
 
 # Run a command beside the container's systemd.

@@ -38,14 +38,22 @@ change it, set it in their configuration files to the same value.
 """,
 )
 
+#: The default of earlier releases. Debian's nova-common closes /etc/nova to
+#: other users, such as those of Cinder and the vendor data service.
+FORMER_PROFILE_DIR = '/etc/nova/diskplacer/profiles.d'
+
 PROFILE_DIRS = cfg.ListOpt(
     'profile_dirs',
-    default=['/etc/nova/diskplacer/profiles.d'],
+    default=[FORMER_PROFILE_DIR, '/etc/nova-diskplacer/profiles.d'],
     help="""
 Directories with an operator's own profiles, one in each ``*.yaml`` file.
 Directories are read in this order, their files in the order of names; a
 profile replaces an earlier or shipped one of the same name. Directories that
 do not exist are ignored.
+
+All services that read profiles, each as its own user, must be able to read
+the directories. The first of the default ones is that of earlier releases: a
+process that may not look into it logs a warning and ignores it.
 
 A process reads profiles when it first needs one: restart nova-scheduler,
 diskplacer-agent, diskplacer-vendordata, cinder-scheduler and cinder-volume

@@ -19,14 +19,20 @@ import collections.abc
 import dataclasses
 import hashlib
 import json
+import logging
+import os
 import pathlib
 from importlib import metadata
 
 from nova_diskplacer import exception
+from nova_diskplacer.conf import diskplacer
+from nova_diskplacer.host import log_once
 from nova_diskplacer.profiles import definitions
 from nova_diskplacer.profiles import profile_files
 
 _HERE = pathlib.Path(__file__).parent
+
+_closed = log_once.ChangeLogger(logging.getLogger(__name__))
 
 #: The papers that the shipped profiles rest on, as their sources name them.
 PAPERS = {
@@ -97,13 +103,14 @@ def load(directories: collections.abc.Iterable[str] = ()) -> Catalogue:
 
     Directories are read in their order, the files of each by name; a profile
     replaces the one of the same name read before it. A directory that does
-    not exist holds none.
+    not exist holds none, nor does the former default one if this process may
+    not look into it.
 
     :raises ProfileError: a directory or a file cannot be read, or a file is
         not a profile, see :func:`profile_files.read`.
     """
     profiles = {}
-    for directory in (_HERE, *map(pathlib.Path, directories)):
+    for directory in (_HERE, *map(pathlib.Path, _readable(directories))):
         for path in _files(directory):
             profile = profile_files.read(path)
             profiles[profile.name] = profile
@@ -130,6 +137,38 @@ def software(
         'release': metadata.version('nova-diskplacer'),
         'profiles': digest(load(directories)),
     }
+
+
+def _readable(directories: collections.abc.Iterable[str]) -> list[str]:
+    """Return directories without the former default one if it is closed.
+
+    It counts only beside the other default one: what an operator has set
+    instead must be readable.
+    """
+    found = list(directories)
+    former = diskplacer.FORMER_PROFILE_DIR
+    if set(found).issuperset(diskplacer.PROFILE_DIRS.default) and _is_closed(
+        former
+    ):
+        _closed.log(
+            former,
+            'Profiles in %s, if there are any, are not read: permission '
+            'denied. Move them to %s.',
+            former,
+            diskplacer.PROFILE_DIRS.default[-1],
+        )
+        found.remove(former)
+    return found
+
+
+def _is_closed(directory: str) -> bool:
+    try:
+        os.listdir(directory)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _files(directory: pathlib.Path) -> list[pathlib.Path]:

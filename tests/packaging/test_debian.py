@@ -14,12 +14,14 @@
 """debian/control agrees with the requirements; tools/debian.sh builds it."""
 
 import itertools
+import pathlib
 import re
 from email import parser
 
 import testscenarios
 import testtools
 
+from nova_diskplacer.conf import diskplacer
 from tests.packaging import base
 from tests.packaging import test_requirements
 
@@ -113,6 +115,16 @@ class ControlTest(testscenarios.WithScenarios, testtools.TestCase):
         self.assertIn(
             f'{wanted} (= ${{binary:Version}})',
             self.control[self.package]['Depends'],
+        )
+
+
+class DirectoriesTest(testtools.TestCase):
+    def test_profiles(self):
+        """All users may look into what a package makes below /etc."""
+        path = base.TOP / 'debian/nova-diskplacer-common.dirs'
+        directory = pathlib.Path(diskplacer.PROFILE_DIRS.default[-1])
+        self.assertIn(
+            str(directory.relative_to('/')), path.read_text().split()
         )
 
 

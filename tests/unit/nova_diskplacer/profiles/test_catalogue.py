@@ -12,6 +12,7 @@
 
 """The shipped profiles, and what is said of files that are wrong."""
 
+import errno
 import os
 import pathlib
 import re
@@ -26,6 +27,7 @@ from oslotest import base
 
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.profiles import definitions
 from nova_diskplacer.profiles import profile_files
@@ -378,3 +380,79 @@ class OwnTest(base.BaseTestCase):
             shape={'vcpus': {'minimum': 4, 'maximum': 2}},
         )
         self.refused('shape.ram_gb', shape={'ram_gb': {'recommended': [2, 1]}})
+
+
+class DefaultDirectoriesTest(base.BaseTestCase):
+    """The default directory, and that of earlier releases."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.former, self.new = (
+            self.useFixture(fixtures.TempDir()).path for _ in range(2)
+        )
+        self.patch_('FORMER_PROFILE_DIR', self.former)
+        self.patch_('PROFILE_DIRS.default', [self.former, self.new])
+        for directory, title in ((self.former, 'old'), (self.new, 'new')):
+            for name in ('both', title):
+                path = pathlib.Path(directory, f'{name}.yaml')
+                path.write_text(
+                    f'name: {name}\ntitle: {title}\ndescription: x\n'
+                )
+
+    def patch_(self, name, value):
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                f'nova_diskplacer.conf.diskplacer.{name}', value
+            )
+        )
+
+    def close(self, closed):
+        """Have a directory refused, as to another user: root reads all."""
+        real = os.listdir, pathlib.Path.iterdir
+
+        def listdir(path='.'):
+            if str(path) == closed:
+                raise PermissionError(errno.EACCES, 'Permission denied', path)
+            return real[0](path)
+
+        def iterdir(path):
+            if str(path) == closed:
+                raise PermissionError(errno.EACCES, 'Permission denied', path)
+            return real[1](path)
+
+        self.useFixture(fixtures.MonkeyPatch('os.listdir', listdir))
+        self.useFixture(fixtures.MonkeyPatch('pathlib.Path.iterdir', iterdir))
+
+    def load(self):
+        return catalogue.load(diskplacer.PROFILE_DIRS.default)
+
+    def test_both_are_read(self):
+        found = self.load()
+        self.assertEqual({*NAMES, 'both', 'old', 'new'}, set(found))
+        self.assertEqual('new', found['both'].title)
+        self.assertEqual('', self.log.output)
+
+    def test_former_one_is_closed(self):
+        self.close(self.former)
+        for _ in range(2):
+            self.assertEqual({*NAMES, 'both', 'new'}, set(self.load()))
+        # once
+        self.assertEqual(1, self.log.output.count(self.former))
+
+    def test_former_one_is_closed_and_others_are_added(self):
+        self.close(self.former)
+        more = os.path.join(self.new, 'absent')
+        found = catalogue.load([*diskplacer.PROFILE_DIRS.default, more])
+        self.assertIn('new', found)
+
+    def test_what_is_configured_is_closed(self):
+        for directories, closed in (
+            ([self.former], self.former),
+            ([self.former, self.new], self.new),
+        ):
+            self.close(closed)
+            error = self.assertRaises(
+                exception.ProfileError, catalogue.load, directories
+            )
+            self.assertEqual(f'{closed}: Permission denied', str(error))
