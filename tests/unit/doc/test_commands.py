@@ -36,6 +36,10 @@ _MANAGE = re.compile(
     re.MULTILINE,
 )
 _QUOTED = re.compile(r'``openstack (vdisk [^`]+)``')
+_QUOTED_MANAGE = re.compile(r'``diskplacer-manage\s+([^`]+)``')
+
+# argparse says so only of a command that exists.
+_MISSING = re.compile('arguments are required: |one of the arguments ')
 
 
 def commands():
@@ -87,8 +91,14 @@ def problem(words, classes):
 def manage_problem(text):
     """Return what is wrong with a command of diskplacer-manage."""
     # a number stands for any placeholder, such as UUID
-    words = [re.sub('^[A-Z_]{2,}$', '1', word) for word in words_of(text)]
+    words = [re.sub('^[A-Z_]+$', '1', word) for word in words_of(text)]
     return complaint(lambda: manage_parser(words[0]).parse_args(words))
+
+
+def quoted_problem(text):
+    """Return the same of a command that a text names, without arguments."""
+    found = manage_problem(text)
+    return '' if _MISSING.search(found) else found
 
 
 @functools.cache
@@ -146,6 +156,29 @@ class CommandsTest(testtools.TestCase):
                     any(tuple(words[: len(name)]) == name for name in classes),
                     f'{page.name}: {text}',
                 )
+
+    def test_quoted_of_manage(self):
+        """The same of diskplacer-manage."""
+        used = set()
+        for page in [ROOT / 'README.rst', *(ROOT / 'doc').rglob('*.rst')]:
+            for text in _QUOTED_MANAGE.findall(page.read_text()):
+                self.assertEqual(
+                    '', quoted_problem(text), f'{page.name}: {text}'
+                )
+                used.add(tuple(words_of(text)[:2]))
+        self.assertGreater(len(used), 20)
+
+    def test_what_is_wrong_with_what_is_quoted(self):
+        for text, expected in (
+            ('disk drain', ''),
+            ('elastic move', ''),
+            ('--config-file FILE weights\n   check', ''),
+            ('audit', "invalid choice: 'audit'"),
+            ('disk nonsense', "invalid choice: 'nonsense'"),
+            ('disk drain --bogus UUID', 'unrecognized arguments: --bogus'),
+        ):
+            self.assertIn(expected, quoted_problem(text), text)
+            self.assertEqual(bool(expected), bool(quoted_problem(text)), text)
 
     def test_what_is_wrong(self):
         classes = commands()
