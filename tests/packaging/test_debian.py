@@ -38,11 +38,13 @@ EXTRAS = {
 
 #: the packages that a package contains
 INCLUDED = {
+    'cinder-vdisk-mapper': 'nova-diskplacer-common',
     'nova-diskplacer-agent': 'nova-diskplacer-common',
     'nova-diskplacer-measure': 'nova-diskplacer-common',
 }
 
 OPTIONAL = {
+    'cinder-vdisk-mapper': 'libvirt',
     'nova-diskplacer-agent': 'libvirt',
     'nova-diskplacer-measure': 'libvirt',
 }
