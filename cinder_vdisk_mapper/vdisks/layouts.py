@@ -87,8 +87,12 @@ class OneDisk(Layout):
     def activate(self, volume: Volume) -> None:
         with locks.hold(f'volume-{volume.id}'):
             # a drain may have moved it since
-            disk = self.backend.linked_disk(self.name) or self.disk
-            if disk and disk != links.REMOTE:
+            disk = self.backend.linked_disk(self.name)
+            if disk == links.REMOTE:
+                return
+            if not disk or self.backend.disk(disk).find(self.name) is None:
+                disk = self.disk
+            if disk:
                 self.backend.attach_device(disk, self.name)
 
     def deactivate(self) -> None:

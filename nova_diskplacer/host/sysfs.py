@@ -113,7 +113,8 @@ def is_built_on(
     """Return whether a block device is built on others, and on no more.
 
     It may be built on them in several layers. A device that was lost and has
-    come back under another name is another one.
+    come back under another name is another one. A device that sysfs does not
+    show counts as built on them.
 
     :param path: of the device's node.
     :param devices: paths of the others' nodes.
@@ -125,9 +126,26 @@ def is_built_on(
         lower = lower_devices(device, sys)
         return bool(lower) and all(map(is_on_them, lower))
 
-    names = {os.path.basename(os.path.realpath(one)) for one in devices}
-    name = os.path.basename(os.path.realpath(path))
-    return is_on_them(device_path(name, sys))
+    block = _of_node(path, sys)
+    below = [_of_node(device, sys) for device in devices]
+    if block is None or None in below:
+        return True
+    names = {os.path.basename(device) for device in below if device}
+    return is_on_them(block)
+
+
+def _of_node(path: str, sys: str) -> str | None:
+    """Return the path in sysfs of the device with a node, None if unknown."""
+    block = device_path(os.path.basename(os.path.realpath(path)), sys)
+    if os.path.isdir(block):
+        return block
+    # where udev is not used, LVM makes nodes of its own below /dev/mapper
+    try:
+        number = os.stat(path).st_rdev
+    except OSError:
+        return None
+    block = f'{sys}/dev/block/{os.major(number)}:{os.minor(number)}'
+    return os.path.realpath(block) if os.path.isdir(block) else None
 
 
 def nvme_paths(path: str) -> list[str]:

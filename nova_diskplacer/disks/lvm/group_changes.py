@@ -167,9 +167,15 @@ def activate(volume: report.Volume) -> str:
         if not volume.thin:
             commands.run('lvchange', '--refresh', volume.path)
             return path
-        # a pool that has failed takes no other device: the attempt leaves it
-        # suspended, and its users wait instead of failing
-        commands.run_retry_udev('vgchange', '--activate', 'n', volume.group)
+        with files.lock(f'{volume.group}-devices', wait=True):
+            # another one may have done it meanwhile
+            if not sysfs.is_built_on(path, volume.devices):
+                # a pool that has failed takes no other device: the attempt
+                # leaves it suspended, and its users wait instead of failing
+                commands.run_retry_udev(
+                    'vgchange', '--activate', 'n', volume.group
+                )
+                commands.run('vgchange', '--activate', 'y', volume.group)
     commands.run(
         'lvchange', '--activate', 'y', '--ignoreactivationskip', volume.path
     )

@@ -290,7 +290,7 @@ def release_writes(name: str, moved: bool) -> None:
 
 
 def settle_legs(
-    new: Location, name: str, old: Location, forgotten: bool
+    new: Location, name: str, old: Location, forgotten: bool = False
 ) -> None:
     """Mark the legs that have left, and those of the new location.
 

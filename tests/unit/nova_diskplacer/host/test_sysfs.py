@@ -136,6 +136,9 @@ class SysfsTestCase(testtools.TestCase):
         ):
             self.hold(os.path.join(devices, lower), upper)
             self.hold(os.path.join(devices, upper), 'virtual')
+        for name in ('sda', 'sdb', 'sdc', 'dm-5'):
+            self.hold(os.path.join(devices, name), 'virtual')
+            os.makedirs(os.path.join(devices, name))
         for name, below, expected in (
             ('dm-3', ['/dev/sda'], True),
             ('dm-3', ['/dev/sda', '/dev/sdc'], True),
@@ -147,6 +150,8 @@ class SysfsTestCase(testtools.TestCase):
             ('dm-3', ['/dev/dm-0', '/dev/dm-1'], True),
             # its table is empty
             ('dm-5', ['/dev/sda'], False),
+            # sysfs does not show it
+            ('dm-6', ['/dev/sda'], True),
         ):
             self.assertEqual(
                 expected, sysfs.is_built_on(f'/dev/{name}', below, self.sys)

@@ -96,6 +96,7 @@ class ActivateTestCase(LVMTestCase):
         self.assertEqual(
             [
                 ('vgchange', '--activate', 'n', fake_lvm.GROUP),
+                ('vgchange', '--activate', 'y', fake_lvm.GROUP),
                 (
                     'lvchange',
                     '--activate',
