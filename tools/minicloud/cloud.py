@@ -309,12 +309,19 @@ class Cloud:
             for name in host.backends
         )
         backups = sorted(host.name for host in self.hosts if host.backups)
-        pools = self.api.get('volumev3', '/scheduler-stats/get_pools')['pools']
+        pools = self.api.get(
+            'volumev3', '/scheduler-stats/get_pools?detail=true'
+        )['pools']
         wanted = sum(host.disks * len(host.media) for host in self.hosts)
         return (
             self._up('volumev3', 'cinder-volume') == backends
             and self._up('volumev3', 'cinder-backup') == backups
             and len(pools) == len(backends)
+            # a backend that reports before the agent has nothing to offer
+            and all(
+                pool['capabilities'].get('vdisk_largest_unclaimed_gb', 1)
+                for pool in pools
+            )
             and len(self.disk_providers()) == wanted
             and len(self._with_trait(traits.HOST)) == len(computes)
         )
