@@ -162,18 +162,17 @@ class Spindown:
                 # an earlier agent has set it
                 self._set.setdefault(uuid, '')
             return True
-        sequence = block_queue.diskseq(name)
+        disk = block_queue.diskseq(name) or name
+        is_marked = standby.is_marked(self._path(uuid))
         if not self._code:
             hdparm.set_standby(name, 0)
             standby.set_mark(self._path(uuid), False)
             LOG.info('Disk %s (%s) has no standby timeout now.', uuid, name)
-        elif self._set.get(uuid) != (
-            sequence or name
-        ) or not standby.is_marked(self._path(uuid)):
+        elif self._set.get(uuid) != disk or not is_marked:
             # it is new, or was forgotten and prepared again
             standby.set_mark(self._path(uuid), True)
             hdparm.set_standby(name, self._code)
-            self._set[uuid] = sequence or name
+            self._set[uuid] = disk
             LOG.info(
                 'Disk %s (%s) goes into standby by itself now (hdparm -S %d).',
                 uuid,

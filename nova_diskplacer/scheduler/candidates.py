@@ -238,10 +238,10 @@ class FilterRun:
     ) -> HostChoice | None:
         """Choose disks from fresh figures, and count them as used."""
         self._tries[index] += 1
-        if self._given is not None and self._given.number == index:
-            if self._is_claimed():
-                # Nova did not get the answer, and would add other disks
-                return self._given.choice
+        given = self._given
+        if given and given.number == index and self._may_have(given.choice):
+            # Nova did not get the answer, and would add other disks
+            return given.choice
         if self._pending_claim is not None:
             self.cache.pending_claims.fail(self._pending_claim)
             self._pending_claim = None
@@ -281,13 +281,14 @@ class FilterRun:
                     return self._given.choice
         return None
 
-    def _is_claimed(self) -> bool:
-        """Return whether the server may have what Nova was given to claim."""
-        assert self._given is not None  # noqa: S101
-        free, counts = self._given.choice
-        given = self.plan.allocations(free, counts).keys()
+    def _may_have(self, choice: HostChoice) -> bool:
+        """Return whether the server has claims on the disks of a choice.
+
+        It may if the query fails.
+        """
+        disks = self.plan.allocations(choice.free, choice.counts).keys()
         claims = placement_queries.claims_of(self.server_id)
-        return claims is None or (bool(given) and given <= claims.keys())
+        return claims is None or (bool(disks) and disks <= claims.keys())
 
     def _disk_order(self, free: FreeCapacity, index: int) -> base.Ints:
         """Return an order of a host's disks that is this request's own."""
