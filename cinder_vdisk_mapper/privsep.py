@@ -57,6 +57,7 @@ from nova_diskplacer.disks import move_records
 from nova_diskplacer.disks import parking
 from nova_diskplacer.disks import remote
 from nova_diskplacer.disks.filesystem import copies
+from nova_diskplacer.disks.filesystem import locks
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.host import lio
@@ -332,7 +333,7 @@ OPERATIONS: dict[str, Operation] = {
     'extend': _on_disk(vdisks.extend),
     'shrink': _on_disk(vdisks.shrink),
     'delete': _on_disk(vdisks.delete),
-    'sweep': _on_disk(vdisks.sweep),
+    'sweep': _on_disk(locks.sweep),
     'written': _on_disk(vdisks.written),
     'rename': _on_disk(vdisks.rename),
     'snapshot': _on_disk(copies.snapshot),

@@ -32,6 +32,7 @@ from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import standby
+from nova_diskplacer.disks.filesystem import locks
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks as vdisks_
 from nova_diskplacer.disks.lvm import groups
@@ -336,7 +337,7 @@ def _read_filesystem(stored: identity.Identity, path: str) -> Disk:
         _read_direct(path)
         _probes[path].report_progress()
 
-    with vdisks_.locked(path, fcntl.LOCK_SH, waiting) as directory:
+    with locks.locked(path, fcntl.LOCK_SH, waiting) as directory:
         status = os.fstatvfs(directory)
         vdisks = vdisks_.scan(path)
         total_gb = space.total_gb(directory, status)

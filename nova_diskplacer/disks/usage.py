@@ -19,7 +19,7 @@ import os
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks.filesystem import devices
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host.libvirt_servers import Server
 
@@ -39,7 +39,7 @@ def vdisks_in_use(
             if vdisk.stripe:
                 striped[naming.striped_device(vdisk.name)].append(disk.uuid)
         # the entry of an LVM disk is a link to the directory of its volumes
-        inside = '' if naming.is_entry(disk.path) else vdisks.DIRECTORY
+        inside = '' if naming.is_entry(disk.path) else files.DIRECTORY
         directory = os.path.join(os.path.realpath(disk.path), inside)
         by_directory[os.path.normpath(directory)] = disk.uuid
         by_directory[os.path.join(devices.DIRECTORY, disk.uuid)] = disk.uuid

@@ -29,6 +29,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import remote
 from nova_diskplacer.disks.filesystem import devices
 from nova_diskplacer.disks.filesystem import files
+from nova_diskplacer.disks.filesystem import locks
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.host import files as host_files
@@ -71,7 +72,7 @@ def revert(disk: str, name: str, snapshot: str) -> None:
     :raises DiskError: the vdisk is in use.
     """
     with (
-        vdisks.sharing(disk, name) as directory,
+        locks.sharing(disk, name) as directory,
         files.open_vdisk(directory, snapshot, os.O_RDONLY) as source,
     ):
         _replace_content(directory, disk, name, source)
@@ -82,7 +83,7 @@ def clear(disk: str, name: str) -> None:
 
     :raises DiskError: it is in use.
     """
-    with vdisks.changing(disk, name) as directory:
+    with locks.changing(disk, name) as directory:
         _replace_content(directory, disk, name, None)
 
 
@@ -105,7 +106,7 @@ def copy(disk: str, name: str, target: str, start: int) -> int | None:
     with (
         _open(disk, name, os.O_RDONLY) as source,
         _open(target, name, os.O_RDWR) as copied,
-        vdisks.errors(f'{target} as copy from {disk}', name),
+        locks.errors(f'{target} as copy from {disk}', name),
     ):
         if not devices.exists(source, name):
             files.take_lease(source)
@@ -132,7 +133,7 @@ def copy_remote(disk: str, name: str, device: str, start: int) -> int | None:
     vdisks.detach_device(disk, name)
     with (
         _open(disk, name, os.O_RDWR) as copied,
-        vdisks.errors(f'{disk} as copy of {device}', name),
+        locks.errors(f'{disk} as copy of {device}', name),
     ):
         files.take_lease(copied)
         size = os.fstat(copied).st_size
@@ -165,7 +166,7 @@ def _make_sharing(
 
     :param size_bytes: allocate all blocks of this size, by default none.
     """
-    with vdisks.sharing(disk, name) as directory:
+    with locks.sharing(disk, name) as directory:
         if not vdisks.has_vdisk(disk, name, owner):
             with (
                 files.open_vdisk(directory, source, os.O_RDONLY) as original,
@@ -238,7 +239,7 @@ def _replace_content(
 def _open(disk: str, name: str, flags: int) -> collections.abc.Iterator[int]:
     path = vdisks.path(disk, name)
     with (
-        vdisks.errors(disk, name),
+        locks.errors(disk, name),
         host_files.opened(path, flags | os.O_NOFOLLOW) as descriptor,
     ):
         yield descriptor

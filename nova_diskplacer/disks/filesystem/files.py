@@ -30,6 +30,9 @@ from nova_diskplacer.host import files as host_files
 # Bytes per call: XFS demands as many free, even if they are allocated already.
 _STEP = 32 << 20
 
+#: Directory of the vdisks on a disk.
+DIRECTORY = 'vdisks'
+
 #: Prefix of files that are no vdisks yet, or no more; no vdisk's name has it.
 UNFINISHED = '.unfinished.'
 

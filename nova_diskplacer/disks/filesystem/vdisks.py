@@ -27,25 +27,20 @@ import contextlib
 import errno
 import fcntl
 import os
-import time
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks.filesystem import devices
 from nova_diskplacer.disks.filesystem import files
+from nova_diskplacer.disks.filesystem import locks
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.disks.vdisk import is_snapshot
 from nova_diskplacer.host import files as host_files
 from nova_diskplacer.host import loop_devices
 
-DIRECTORY = 'vdisks'
-
 # Mode of a vdisk's file: only its owner uses it, root or libvirt's user.
 MODE = 0o600
 # Snapshots are never written to.
 SNAPSHOT_MODE = 0o400
-
-# Seconds between two attempts to lock a directory.
-_LOCK_RETRY = 0.02
 
 
 def path(disk: str, name: str) -> str:
@@ -53,7 +48,7 @@ def path(disk: str, name: str) -> str:
 
     :raises DiskError: no vdisk can have this name.
     """
-    return os.path.join(disk, DIRECTORY, files.check_name(name))
+    return os.path.join(disk, files.DIRECTORY, files.check_name(name))
 
 
 def make_directory(disk: str) -> None:
@@ -61,7 +56,7 @@ def make_directory(disk: str) -> None:
 
     :raises DiskError: the filesystem lacks a feature that vdisks need.
     """
-    path = os.path.join(disk, DIRECTORY)
+    path = os.path.join(disk, files.DIRECTORY)
     os.makedirs(path, mode=0o711, exist_ok=True)
     try:
         with (
@@ -77,126 +72,10 @@ def make_directory(disk: str) -> None:
         ) from error
 
 
-@contextlib.contextmanager
-def locked(
-    disk: str,
-    mode: int,
-    waiting: collections.abc.Callable[[], None] | None = None,
-) -> collections.abc.Iterator[int]:
-    """Lock the directory of a disk's vdisks and yield its descriptor.
-
-    While it is locked, the used space of the filesystem agrees with the listed
-    vdisks. Hold the lock for moments only.
-
-    :param mode: ``fcntl.LOCK_SH`` to read, ``fcntl.LOCK_EX`` to change.
-    :param waiting: called repeatedly while another process has the lock.
-    """
-    path = os.path.join(disk, DIRECTORY)
-    with host_files.opened(path, os.O_DIRECTORY) as directory:
-        if waiting is None:
-            fcntl.flock(directory, mode)
-        while waiting is not None:
-            try:
-                fcntl.flock(directory, mode | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                waiting()
-                time.sleep(_LOCK_RETRY)
-        yield directory
-
-
-@contextlib.contextmanager
-def changing(disk: str, name: str) -> collections.abc.Iterator[int]:
-    """Lock the directory of vdisks for a change of vdisk ``name``.
-
-    Leftovers of killed changes are removed first. Yields a descriptor of the
-    directory. Any OSError becomes a DiskError.
-    """
-    files.check_name(name)
-    with errors(disk, name), locked(disk, fcntl.LOCK_EX) as directory:
-        _remove_leftovers(directory)
-        yield directory
-
-
-@contextlib.contextmanager
-def sharing(disk: str, name: str) -> collections.abc.Iterator[int]:
-    """Lock the directory of vdisks as :func:`changing`, to share blocks.
-
-    Waits until no process frees blocks: those that are on their way are
-    neither free nor of a file, and would be recorded as foreign data.
-    """
-    with changing(disk, name) as directory:
-        while doomed := _unfinished(directory):
-            fcntl.flock(directory, fcntl.LOCK_UN)
-            _wait_for(directory, doomed[0])
-            fcntl.flock(directory, fcntl.LOCK_EX)
-            # unless it was killed
-            _remove_leftovers(directory)
-        yield directory
-
-
-def _wait_for(directory: int, name: str) -> None:
-    """Wait for the process that works on an unfinished file, if any."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW
-    with (
-        contextlib.suppress(FileNotFoundError),
-        # waits for its lease as well
-        host_files.opened(name, flags, directory=directory) as file,
-    ):
-        fcntl.flock(file, fcntl.LOCK_SH)
-
-
-def sweep(disk: str) -> None:
-    """Remove the leftovers of killed changes from a disk."""
-    with (
-        host_files.disk_errors(disk),
-        locked(disk, fcntl.LOCK_EX) as directory,
-    ):
-        _remove_leftovers(directory)
-
-
-def _remove_leftovers(directory: int) -> None:
-    """Remove unfinished files, unless another process works on them.
-
-    Others may lock the directory meanwhile.
-    """
-    # O_NONBLOCK: a lease of another process makes open fail, not wait
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
-    for name in _unfinished(directory):
-        with (
-            # gone: another process has removed it meanwhile
-            contextlib.suppress(BlockingIOError, FileNotFoundError),
-            host_files.opened(name, flags, directory=directory) as file,
-        ):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _free(directory, file, name)
-
-
-def _unfinished(directory: int) -> list[str]:
-    """Return the names of the files that are no vdisks yet, or no more."""
-    return [
-        name
-        for name in os.listdir(directory)
-        if name.startswith(files.UNFINISHED)
-    ]
-
-
-def _free(directory: int, descriptor: int, name: str) -> None:
-    """Free the blocks of an unfinished file, and remove it then.
-
-    Both it and the directory are locked; others may lock the directory
-    meanwhile. XFS would free the blocks of a removed file in the background.
-    """
-    fcntl.flock(directory, fcntl.LOCK_UN)
-    os.ftruncate(descriptor, 0)
-    fcntl.flock(directory, fcntl.LOCK_EX)
-    os.unlink(name, dir_fd=directory)
-
-
 def scan(disk: str) -> tuple[VDisk, ...]:
     """Return the vdisks on the disk at path ``disk``, sorted by name."""
     vdisks = []
-    with os.scandir(os.path.join(disk, DIRECTORY)) as entries:
+    with os.scandir(os.path.join(disk, files.DIRECTORY)) as entries:
         for entry in entries:
             # the file may be deleted since it was listed
             with contextlib.suppress(FileNotFoundError):
@@ -223,7 +102,7 @@ def create(
         positive.
     """
     check_size(name, size_bytes)
-    with changing(disk, name) as directory:
+    with locks.changing(disk, name) as directory:
         if not has_vdisk(disk, name, volume_id):
             with files.open_tmpfile(directory, MODE) as new:
                 os.posix_fallocate(new, 0, size_bytes)
@@ -241,7 +120,7 @@ def extend(disk: str, name: str, size_bytes: int) -> None:
     """
     check_size(name, size_bytes)
     with (
-        changing(disk, name) as directory,
+        locks.changing(disk, name) as directory,
         files.open_vdisk(directory, name, os.O_RDWR) as descriptor,
     ):
         before = os.fstat(descriptor).st_size
@@ -261,7 +140,7 @@ def shrink(disk: str, name: str, size_bytes: int) -> None:
     """
     check_size(name, size_bytes)
     with (
-        changing(disk, name) as directory,
+        locks.changing(disk, name) as directory,
         _without_device(directory, disk, name),
         opened_unused(directory, disk, name) as descriptor,
     ):
@@ -280,7 +159,7 @@ def delete(disk: str, name: str) -> None:
 
     :raises DiskError: it is in use.
     """
-    with changing(disk, name) as directory:
+    with locks.changing(disk, name) as directory:
         with (
             contextlib.suppress(FileNotFoundError),
             opened_unused(directory, disk, name) as descriptor,
@@ -290,7 +169,7 @@ def delete(disk: str, name: str) -> None:
             doomed = f'{files.UNFINISHED}{name}.{os.fstat(descriptor).st_ino}'
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             os.rename(name, doomed, src_dir_fd=directory, dst_dir_fd=directory)
-            _free(directory, descriptor, doomed)
+            locks.free(directory, descriptor, doomed)
         os.fsync(directory)
 
 
@@ -300,8 +179,8 @@ def written(disk: str, name: str) -> bool:
     Preallocated blocks have no data until they are written.
     """
     with (
-        errors(disk, name),
-        locked(disk, fcntl.LOCK_SH) as directory,
+        locks.errors(disk, name),
+        locks.locked(disk, fcntl.LOCK_SH) as directory,
         files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
     ):
         size = os.fstat(descriptor).st_size
@@ -313,10 +192,10 @@ def in_use(disk: str, name: str) -> bool:
 
     The loop device is away for a moment if none has: nothing else tells.
     """
-    with errors(disk, name):
+    with locks.errors(disk, name):
         try:
             with (
-                locked(disk, fcntl.LOCK_SH) as directory,
+                locks.locked(disk, fcntl.LOCK_SH) as directory,
                 files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
             ):
                 has_device = devices.exists(descriptor, name)
@@ -324,7 +203,7 @@ def in_use(disk: str, name: str) -> bool:
                     files.take_lease(descriptor)
             if has_device:
                 with (
-                    locked(disk, fcntl.LOCK_EX) as directory,
+                    locks.locked(disk, fcntl.LOCK_EX) as directory,
                     _without_device(directory, disk, name),
                     files.open_vdisk(
                         directory, name, os.O_RDONLY
@@ -341,7 +220,7 @@ def in_use(disk: str, name: str) -> bool:
 def attach_device(disk: str, name: str) -> None:
     """Make a vdisk's loop device, if it has none; see :mod:`devices`."""
     with (
-        changing(disk, name) as directory,
+        locks.changing(disk, name) as directory,
         files.open_vdisk(directory, name, os.O_RDWR) as descriptor,
     ):
         devices.attach(_uuid(disk), name, descriptor)
@@ -353,7 +232,7 @@ def detach_device(disk: str, name: str) -> None:
     :raises DiskError: it is in use.
     """
     with (
-        changing(disk, name) as directory,
+        locks.changing(disk, name) as directory,
         files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
     ):
         _detach(disk, name, descriptor)
@@ -361,7 +240,7 @@ def detach_device(disk: str, name: str) -> None:
 
 def with_device(disk: str) -> list[str]:
     """Return the names of the vdisks that have loop devices, sorted."""
-    directory = os.path.join(os.path.realpath(disk), DIRECTORY)
+    directory = os.path.join(os.path.realpath(disk), files.DIRECTORY)
     return loop_devices.files_in(directory)
 
 
@@ -408,8 +287,8 @@ def _uuid(disk: str) -> str:
 def writes(disk: str, name: str) -> str:
     """Return a text that changes if a vdisk is written to."""
     with (
-        errors(disk, name),
-        locked(disk, fcntl.LOCK_SH) as directory,
+        locks.errors(disk, name),
+        locks.locked(disk, fcntl.LOCK_SH) as directory,
         files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
     ):
         return str(os.fstat(descriptor).st_mtime_ns)
@@ -424,7 +303,7 @@ def rename(disk: str, name: str, new_name: str, volume_id: str) -> None:
     :raises DiskError: the new name is taken.
     """
     files.check_name(new_name)
-    with changing(disk, name) as directory:
+    with locks.changing(disk, name) as directory:
         taken = os.path.lexists(path(disk, new_name))
         if taken and name != new_name:
             if os.path.lexists(path(disk, name)):
@@ -476,8 +355,3 @@ def check_size(name: str, size_bytes: int) -> None:
 def _read(file: str, name: str) -> VDisk:
     volume_id, server_id = files.get_owners(file)
     return VDisk(name, volume_id, server_id, os.stat(file).st_size)
-
-
-def errors(disk: str, name: str) -> contextlib.AbstractContextManager[None]:
-    """Raise any OSError as a DiskError about a vdisk."""
-    return host_files.disk_errors(f'vdisk {name} on {disk}')

@@ -26,6 +26,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import vdisk
 from nova_diskplacer.disks.filesystem import copies
+from nova_diskplacer.disks.filesystem import locks
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks
 from tests import loops
@@ -186,7 +187,7 @@ class SpaceTestCase(base.VDiskTestCase):
         self.assertEqual(before.total_gb, self.look().total_gb)
         directory = self.disk + '/vdisks'
         recorded = space.foreign_bytes(directory)
-        with vdisks.locked(self.disk, fcntl.LOCK_EX) as descriptor:
+        with locks.locked(self.disk, fcntl.LOCK_EX) as descriptor:
             space.record_foreign_bytes(descriptor)
         self.assertEqual(recorded, space.foreign_bytes(directory))
 

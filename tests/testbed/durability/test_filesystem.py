@@ -20,6 +20,7 @@ import testtools
 
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.filesystem import copies
+from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks
 from tests import shell
@@ -58,7 +59,7 @@ def look(disk, other):
         if not os.path.isdir(one):
             continue
         found[os.path.basename(one), 'others'] = space.foreign_bytes(
-            os.path.join(one, vdisks.DIRECTORY)
+            os.path.join(one, files.DIRECTORY)
         )
         for vdisk in vdisks.scan(one):
             path = vdisks.path(one, vdisk.name)

@@ -12,16 +12,13 @@
 
 """Test vdisks as files, on the filesystem of the temporary directory."""
 
-import contextlib
 import fcntl
 import os
 import resource
-import threading
 import time
 from unittest import mock
 
 import fixtures
-import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks.filesystem import copies
@@ -30,19 +27,12 @@ from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import VDisk
 from tests import shell
+from tests.unit.nova_diskplacer.disks.filesystem import base
 
-MIB = 1 << 20
+MIB = base.MIB
 
 
-class VDisksTestCase(testtools.TestCase):
-    def setUp(self):
-        super().setUp()
-        self.disk = self.useFixture(fixtures.TempDir()).path
-        vdisks.make_directory(self.disk)
-
-    def create(self, name='volume-1', volume_id='1', server_id='s', mib=2):
-        vdisks.create(self.disk, name, volume_id, server_id, mib * MIB)
-
+class VDisksTestCase(base.DiskTestCase):
     def limit_file_size(self):
         """Make writes and allocations beyond 32 MiB of a file fail."""
         self.useFixture(fixtures.MonkeyPatch(f'{files.__name__}._STEP', MIB))
@@ -295,74 +285,6 @@ class VDisksTestCase(testtools.TestCase):
             (after.st_size, after.st_mtime_ns, after.st_ctime_ns),
         )
 
-    def is_locked(self, mode):
-        """Tell whether another process would wait for the lock."""
-        directory = os.open(os.path.join(self.disk, 'vdisks'), os.O_RDONLY)
-        try:
-            fcntl.flock(directory, mode | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(directory)
-        return False
-
-    def test_changes_lock_the_directory(self):
-        found = []
-        open_vdisk = files.open_vdisk
-
-        def check(*arguments):
-            found.append(self.is_locked(fcntl.LOCK_SH))
-
-        def check_and_open(*arguments, **options):
-            check()
-            return open_vdisk(*arguments, **options)
-
-        with mock.patch.object(files, 'set_owners', check):
-            self.create()
-        with mock.patch.object(files, 'allocate', check):
-            vdisks.extend(self.disk, 'volume-1', 3 * MIB)
-        with mock.patch.object(files, 'open_vdisk', check_and_open):
-            vdisks.delete(self.disk, 'volume-1')
-        self.assertEqual([True] * 3, found)
-        self.assertFalse(self.is_locked(fcntl.LOCK_EX))
-
-    def test_directory_is_unlocked_while_blocks_are_freed(self):
-        self.create(mib=40)
-        directory = f'{self.disk}/vdisks'
-        inode = os.stat(f'{directory}/volume-1').st_ino
-
-        def change():
-            self.assertFalse(self.is_locked(fcntl.LOCK_EX))
-            self.assertEqual((), vdisks.scan(self.disk))
-            # blocks count until they are free
-            self.assertGreaterEqual(space.allocated_bytes(directory), 40 * MIB)
-            open(f'{directory}/.unfinished.x', 'w').close()
-            # the next change removes only the leftover without a lock
-            self.create('volume-2', '2')
-            self.assertEqual(
-                [f'.unfinished.volume-1.{inode}', 'volume-2'],
-                sorted(os.listdir(directory)),
-            )
-
-        with self.while_freed(change):
-            vdisks.delete(self.disk, 'volume-1')
-        self.assertEqual(2 * MIB, space.allocated_bytes(directory))
-        self.assertEqual(['volume-2'], os.listdir(directory))
-
-    @contextlib.contextmanager
-    def while_freed(self, event):
-        """Have something happen before the first file is truncated."""
-        truncate = os.ftruncate
-
-        def free(descriptor, size):
-            if patched.call_count == 1:
-                event()
-            truncate(descriptor, size)
-
-        with mock.patch.object(os, 'ftruncate', side_effect=free) as patched:
-            yield
-        patched.assert_called()
-
     def test_blocks_beyond_the_end(self):
         """A file that is truncated has all of them for a while."""
         directory = f'{self.disk}/vdisks'
@@ -376,103 +298,6 @@ class VDisksTestCase(testtools.TestCase):
             )  # fmt: skip
             self.assertEqual(before + more, space.allocated_bytes(directory))
 
-    def test_blocks_are_shared_when_none_are_being_freed(self):
-        """What is on its way would be recorded as foreign data."""
-        self.create()
-        self.create('volume-2', '2')
-        directory = f'{self.disk}/vdisks'
-        found = []
-        thread = threading.Thread(
-            target=copies.snapshot,
-            args=(self.disk, 'volume-1', 'snapshot-1', 's'),
-        )
-
-        def share():
-            thread.start()
-            thread.join(0.5)
-            self.assertTrue(thread.is_alive())
-            self.assertFalse(self.is_locked(fcntl.LOCK_EX))
-            self.assertEqual([], found)
-
-        with (
-            mock.patch.object(fcntl, 'ioctl'),
-            mock.patch.object(
-                space,
-                'record_foreign_bytes',
-                lambda descriptor: found.append(sorted(os.listdir(directory))),
-            ),
-        ):
-            with self.while_freed(share):
-                vdisks.delete(self.disk, 'volume-2')
-            thread.join()
-        self.assertEqual([['volume-1']], found)
-        self.assertEqual(
-            ['snapshot-1', 'volume-1'], sorted(os.listdir(directory))
-        )
-
-    def test_who_frees_blocks_is_killed(self):
-        """Whoever waits for it frees them."""
-        self.create()
-        self.create('volume-2', '2')
-        thread = threading.Thread(
-            target=copies.snapshot,
-            args=(self.disk, 'volume-1', 'snapshot-1', 's'),
-        )
-
-        def die():
-            thread.start()
-            thread.join(0.1)
-            raise KeyboardInterrupt
-
-        with mock.patch.object(fcntl, 'ioctl'):
-            with (
-                self.while_freed(die),
-                testtools.ExpectedException(KeyboardInterrupt),
-            ):
-                vdisks.delete(self.disk, 'volume-2')
-            thread.join()
-        self.assertEqual(
-            ['snapshot-1', 'volume-1'],
-            sorted(os.listdir(f'{self.disk}/vdisks')),
-        )
-
-    def test_leftovers_are_truncated(self):
-        """XFS would free their blocks after they are gone."""
-        leftover = f'{self.disk}/vdisks/.unfinished.x'
-        for work, *arguments in ((vdisks.sweep,), (vdisks.delete, 'none')):
-            with open(leftover, 'wb') as stream:
-                stream.write(bytes(MIB))
-            with open(leftover, 'rb') as stream:
-                work(self.disk, *arguments)
-                status = os.fstat(stream.fileno())
-            self.assertEqual((0, 0), (status.st_nlink, status.st_blocks))
-
-    def test_namesake_is_deleted_meanwhile(self):
-        self.create()
-        directory = f'{self.disk}/vdisks'
-
-        def again():
-            self.create(volume_id='2')
-            vdisks.delete(self.disk, 'volume-1')
-            # the first one is still being freed, and counts
-            self.assertGreaterEqual(space.allocated_bytes(directory), 2 * MIB)
-
-        with self.while_freed(again):
-            vdisks.delete(self.disk, 'volume-1')
-        self.assertEqual([], os.listdir(directory))
-
-    def test_reads_go_on_while_blocks_are_shared(self):
-        self.create()
-        found = []
-
-        def clone(new, request, source):
-            found.append(self.is_locked(fcntl.LOCK_SH))
-            found.append(self.is_locked(fcntl.LOCK_EX))
-
-        with mock.patch.object(fcntl, 'ioctl', clone):
-            copies.snapshot(self.disk, 'volume-1', 'snapshot-1', 's')
-        self.assertEqual([False, True], found)
-
     def test_snapshot_is_made_by_another_process(self):
         self.create()
 
@@ -483,23 +308,6 @@ class VDisksTestCase(testtools.TestCase):
         with mock.patch.object(fcntl, 'ioctl', clone):
             copies.snapshot(self.disk, 'volume-1', 'snapshot-1', 's')
         self.assertEqual(0, os.path.getsize(f'{self.disk}/vdisks/snapshot-1'))
-
-    def test_waiting_reader_is_called_back(self):
-        waited = []
-
-        def waiting():
-            waited.append(True)
-            held.close()
-
-        held = contextlib.ExitStack()
-        held.enter_context(vdisks.locked(self.disk, fcntl.LOCK_EX))
-        with vdisks.locked(self.disk, fcntl.LOCK_SH, waiting):
-            self.assertEqual([True], waited)
-
-    def test_readers_block_changes_only(self):
-        with vdisks.locked(self.disk, fcntl.LOCK_SH):
-            self.assertTrue(self.is_locked(fcntl.LOCK_EX))
-            self.assertFalse(self.is_locked(fcntl.LOCK_SH))
 
     def test_filesystem_lacks_a_feature(self):
         with mock.patch.object(os, 'setxattr', side_effect=OSError(95, 'no')):
