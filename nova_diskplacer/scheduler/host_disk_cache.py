@@ -309,13 +309,13 @@ class HostDiskCache:
         """
         with self._lock:
             host = self._figures[:, row]
+            before = host.copy()
             for column, disk in enumerate(self._disks[row]):
                 total = host[_INDEX['total_gb'], column]
                 capacity = capacities.get(disk)
                 if capacity is None:
                     reserved = host[_INDEX['reserved_gb'], column]
                     host[_INDEX['used_gb'], column] = max(total - reserved, 0)
-                    self._mark_outdated(row)
                     continue
                 for name, value in (
                     ('reserved_gb', total - capacity.capacity_gb),
@@ -323,9 +323,9 @@ class HostDiskCache:
                     ('total_mbps', capacity.capacity_mbps),
                     ('used_mbps', capacity.used_mbps),
                 ):
-                    if host[_INDEX[name], column] != value:
-                        host[_INDEX[name], column] = value
-                        self._mark_outdated(row)
+                    host[_INDEX[name], column] = value
+            if not np.array_equal(host, before):
+                self._mark_outdated(row)
 
     def add_pending(
         self, row: int, counts: base.Ints, vdisk_gb: int, vdisk_mbps: int

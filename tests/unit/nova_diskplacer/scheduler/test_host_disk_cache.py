@@ -139,6 +139,15 @@ class HostDiskCacheTest(unittest.TestCase):
         look()
         self.assertEqual([], self.cache.hosts_to_renew())
 
+    def test_a_disk_that_has_left_is_news_once(self):
+        row = int(self.rows[0])
+        self._digested('one')
+        self.cache.update_from_placement(row, {})
+        self.assertEqual(['host0'], self.cache.hosts_to_renew())
+        self._digested('two', used_gb=100)
+        self.cache.update_from_placement(row, {})
+        self.assertEqual([], self.cache.hosts_to_renew())
+
     def test_agents_without_heartbeats_are_not_asked(self):
         self.cache.add_pending(int(self.rows[0]), np.array([1, 0]), 10, 0)
         self.assertEqual([], self.cache.hosts_to_renew())
