@@ -75,7 +75,9 @@ class Attempts:
         rows = cache.rows(map(operator.attrgetter('uuid'), hosts))
         fresh = np.flatnonzero(rows >= 0)
         self.rows: base.Ints = rows[fresh]
-        self.hosts = [hosts[at] for at in fresh.tolist()]
+        self.hosts = hosts
+        if len(fresh) < len(hosts):
+            self.hosts = [hosts[at] for at in fresh.tolist()]
         self.alignment = None
         if plan.request.numa != flavor.NONE:
             self.alignment = numa_alignment.Alignment(plan, spec)

@@ -21,6 +21,7 @@ shows in Placement or in a report, or for ``pending_claims.SECONDS``.
 
 import collections
 import collections.abc
+import itertools
 import threading
 import time
 import typing
@@ -217,8 +218,9 @@ class HostDiskCache:
 
     def rows(self, providers: collections.abc.Iterable[str]) -> base.Ints:
         """Return each provider's row, -1 where there is no fresh report."""
-        get = self._rows.get
-        rows = np.array([get(uuid, -1) for uuid in providers], dtype=np.intp)
+        rows = np.fromiter(
+            map(self._rows.get, providers, itertools.repeat(-1)), np.intp
+        )
         reported_at = self._reported_at
         if len(reported_at):
             rows[reported_at[rows] < self._clock() - self._timeout] = -1

@@ -139,11 +139,11 @@ SCHEDULER: internals.Names = (
         'The volumes of a server that boots.',
     ),
     Name(
-        'nova.db.api.models.BuildRequest.instance_uuid',
+        'nova.db.api.models.BuildRequest.__table__.c.instance_uuid',
         'The server of a build request.',
     ),
     Name(
-        'nova.db.api.models.BuildRequest.block_device_mappings',
+        'nova.db.api.models.BuildRequest.__table__.c.block_device_mappings',
         'Its block device mappings, a small part of the build request.',
     ),
     Name(

@@ -25,6 +25,7 @@ the list several times, and DiskPlacementWeigher puts the repetitions last.
 
 import collections.abc
 import typing
+import zlib
 
 import numpy as np
 
@@ -46,8 +47,11 @@ def order(hosts: base.Ints, seed: str) -> base.Ints:
 
     :param hosts: indices of at least one host, (H,).
     """
-    first = int(_generator(seed).integers(len(hosts)))
-    return np.tile(np.roll(hosts, -first), -(-_TRIES // len(hosts)))
+    first = zlib.crc32(seed.encode()) % len(hosts)
+    rolled = np.concatenate((hosts[first:], hosts[:first]))
+    if len(hosts) >= _TRIES:
+        return rolled
+    return np.tile(rolled, -(-_TRIES // len(hosts)))
 
 
 def unique(hosts: collections.abc.Iterable[typing.Any]) -> Hosts:

