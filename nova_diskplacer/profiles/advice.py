@@ -80,12 +80,19 @@ def specs_with_profile(
     required. Number, size and volume type of the vdisks are set unless the
     flavor has its own, so that Nova's API shows users what the flavor gives;
     the profile's other defaults are left to the scheduler. Extra specs that
-    the previous profile had set are removed.
+    the previous profile had set are removed, number and size both or neither.
 
     :param volume_type: that of a profile without one.
     """
     before = profiles.get(specs.get(PROFILE, ''))
     removed = _written(before) if before else {}
+    if any(
+        specs.get(key, removed.get(key)) != removed.get(key)
+        for key in _COUNT_AND_SIZE
+    ):
+        # the flavor's own, although one of them may be as in the profile
+        for key in _COUNT_AND_SIZE:
+            removed.pop(key, None)
     left = {
         key: value for key, value in specs.items() if removed.get(key) != value
     }

@@ -91,6 +91,55 @@ class AppliedTest(base.BaseTestCase):
             advice.specs_with_profile(SHARE, specs, PROFILES)['hw:cpu_policy'],
         )
 
+    def test_number_and_size_go_together_or_not_at_all(self):
+        sizeless = dataclasses.replace(
+            PIN,
+            name='sizeless',
+            aliases=(),
+            specs={'diskplacer:vdisks': '2'},
+        )
+        profiles = catalogue.Catalogue([PIN, SHARE, sizeless])
+        for name, own, wanted in (
+            ('pin', ('2', '10'), (None, None)),
+            # the rest of a removal that broke off
+            ('pin', (None, '10'), (None, None)),
+            ('pin', ('2', None), (None, None)),
+            # the flavor's own, of which one is as in the profile
+            ('pin', ('2', '100'), ('2', '100')),
+            ('pin', ('4', '10'), ('4', '10')),
+            ('sizeless', ('2', '100'), ('2', '100')),
+        ):
+            specs = {
+                'diskplacer:profile': name,
+                'diskplacer:vdisks': own[0],
+                'diskplacer:vdisk_gb': own[1],
+            }
+            after = advice.specs_with_profile(
+                SHARE, {k: v for k, v in specs.items() if v}, profiles
+            )
+            self.assertEqual(
+                wanted,
+                (
+                    after.get('diskplacer:vdisks'),
+                    after.get('diskplacer:vdisk_gb'),
+                ),
+            )
+            flavor.parse(after, profiles)
+
+    def test_the_flavors_own_pair_under_several_profiles(self):
+        larger = dataclasses.replace(
+            PIN,
+            name='larger',
+            aliases=(),
+            specs={**PIN.specs, 'diskplacer:vdisks': '8'},
+        )
+        profiles = catalogue.Catalogue([PIN, SHARE, larger])
+        own = {'diskplacer:vdisks': '2', 'diskplacer:vdisk_gb': '100'}
+        specs = own
+        for profile in (PIN, SHARE, larger, PIN, larger):
+            specs = advice.specs_with_profile(profile, specs, profiles)
+            self.assertEqual(own, {key: specs[key] for key in own})
+
     def test_the_volume_type(self):
         typed = dataclasses.replace(
             PIN, specs={**PIN.specs, 'diskplacer:volume_type': 'of-profile'}
