@@ -433,16 +433,22 @@ def read_aggregates(connection: Connection) -> dict[str, list[str]]:
 def change_flavor(
     connection: Connection, id_: str, change: flavors.Change
 ) -> None:
-    """Set and unset extra specs of a flavor.
+    """Unset and set extra specs of a flavor.
 
     :raises DiskPlacerError: Nova does not answer or refuses.
     """
     url = f'/flavors/{id_}/os-extra_specs'
-    with convert_errors(f'flavor {change.flavor.name}'):
-        if change.set:
-            _ask(connection, 'post', url, json={'extra_specs': change.set})
-        for key in change.unset:
+
+    def unset(key: str) -> None:
+        # by another operator, or a request whose answer was lost
+        with contextlib.suppress(sdk_exc.NotFoundException):
             _ask(connection, 'delete', f'{url}/{key}')
+
+    def set_(specs: dict[str, str]) -> None:
+        _ask(connection, 'post', url, json={'extra_specs': specs})
+
+    with convert_errors(f'flavor {change.flavor.name}'):
+        change.write(unset, set_)
 
 
 def _ask(

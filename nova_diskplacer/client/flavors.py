@@ -55,6 +55,25 @@ class Change:
             key for key in self.flavor.extra_specs if key not in self.after
         ]
 
+    def write(
+        self,
+        unset: collections.abc.Callable[[str], None],
+        set_: collections.abc.Callable[[dict[str, str]], None],
+    ) -> None:
+        """Write the change to Nova; a repetition completes a part of it.
+
+        :param unset: removes a key; does nothing if it is gone.
+        :param set_: sets extra specs, in one request.
+        """
+        # Each key takes a request of its own. The new profile's name comes
+        # last, with all that is set: what is to be removed is known by the old
+        # profile's name. Until then servers get the same vdisks, because the
+        # old profile fills in the keys that are gone.
+        for key in self.unset:
+            unset(key)
+        if self.set:
+            set_(self.set)
+
     @property
     def lines(self) -> list[str]:
         """A unified diff of the extra specs, and the findings as comments."""

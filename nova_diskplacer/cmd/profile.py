@@ -14,9 +14,11 @@
 
 import argparse
 import collections.abc
+import contextlib
 import textwrap
 import typing
 
+from novaclient import exceptions as nova_exc
 from oslo_config import cfg
 
 from nova_diskplacer import exit_status
@@ -185,9 +187,13 @@ def apply(
     def write(id_: str, change: flavors.Change) -> None:
         with cloud.convert_errors(f'flavor {change.flavor.name}'):
             nova_flavor = nova.flavors.get(id_)
-            if change.set:
-                nova_flavor.set_keys(change.set)
-            nova_flavor.unset_keys(change.unset)
+
+            def unset(key: str) -> None:
+                # by another operator, or a request whose answer was lost
+                with contextlib.suppress(nova_exc.NotFound):
+                    nova_flavor.unset_keys([key])
+
+            change.write(unset, nova_flavor.set_keys)
 
     for line in client_cloud.apply_profile(
         chosen, profile, profiles, volume_type, write if yes else None

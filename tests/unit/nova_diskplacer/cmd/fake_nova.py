@@ -58,7 +58,9 @@ class Flavor:
     def unset(self, request, context):
         key = urllib.parse.unquote(request.path_url.rpartition('/')[2])
         self.calls.append(('unset', key))
-        del self.specs[key]
+        if self.specs.pop(key, None) is None:
+            context.status_code = 404
+        return ''
 
 
 class FakeNova(fixtures.Fixture):

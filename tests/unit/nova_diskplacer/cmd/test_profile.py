@@ -14,6 +14,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import socket
 
 import fixtures
@@ -22,8 +23,10 @@ from oslo_config import cfg
 from oslotest import base
 
 from nova_diskplacer import conf
+from nova_diskplacer import flavor
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import manage
+from nova_diskplacer.profiles import catalogue
 from tests.unit.nova_diskplacer.cmd import fake_nova
 
 CLOUDS = """
@@ -222,6 +225,50 @@ class FlavorsTest(TestCase):
             },
             self.slim.specs,
         )
+
+    def _answer_removals(self, *answers):
+        self.nova.requests.delete(
+            re.compile(f'{fake_nova.URL}/flavors/id-slim/os-extra_specs/.+'),
+            [*answers, {'text': self.slim.unset}],
+        )
+
+    def test_apply_after_a_removal_that_failed(self):
+        self.run_('apply', 'cassandra', 'slim', '--yes')
+        profiles = catalogue.load([])
+        vdisks = flavor.parse(self.slim.specs, profiles)
+        self._answer_removals(
+            {'text': self.slim.unset}, *[{'status_code': 504}] * 2
+        )
+        for _ in range(2):
+            status, _, err = self.run_('apply', 'neutral', 'slim', '--yes')
+            self.assertEqual(1, status)
+            self.assertIn('flavor slim: ', err)
+            # a server that boots now gets the same
+            self.assertEqual(vdisks, flavor.parse(self.slim.specs, profiles))
+        for _ in range(2):
+            status, out, _ = self.run_('apply', 'neutral', 'slim', '--yes')
+            self.assertEqual(0, status)
+            self.assertEqual(
+                {
+                    'diskplacer:profile': 'neutral',
+                    'trait:CUSTOM_DISKPLACER_HOST': 'required',
+                },
+                self.slim.specs,
+            )
+        self.assertEqual('Nothing to change.\n', out)
+
+    def test_apply_at_the_same_time(self):
+        self.run_('apply', 'cassandra', 'slim', '--yes')
+
+        def unset(request, context):
+            # what another operator does in the meantime
+            self.slim.unset(request, context)
+            return self.slim.unset(request, context)
+
+        self._answer_removals({'text': unset})
+        status, _, err = self.run_('apply', 'neutral', 'slim', '--yes')
+        self.assertEqual((0, ''), (status, err))
+        self.assertEqual('neutral', self.slim.specs['diskplacer:profile'])
 
     def test_unknown_profile(self):
         status, _, err = self.run_('apply', 'hadop', 'slim', '--yes')

@@ -551,6 +551,33 @@ class FlavorTest(CommandTestCase):
             written.last_request.headers['OpenStack-API-Version'],
         )
 
+    def test_apply_after_a_removal_that_failed(self):
+        arguments = profiles.ApplyProfile, 'neutral', 'two', '--yes'
+        url = f'{NOVA}/flavors/id-two/os-extra_specs'
+        written = self.requests.post(url, json={'extra_specs': {}})
+        keys = {'vdisks': '1', 'vdisk_gb': '8'}
+        self.answer_nova(profile='cassandra', **keys)
+        removals = [
+            self.requests.delete(f'{url}/diskplacer:{key}', response)
+            for key, response in (
+                ('vdisks', [{'status_code': 202}, {'status_code': 404}]),
+                ('vdisk_gb', [{'status_code': 504}, {'status_code': 202}]),
+            )
+        ]
+        error = self.assertRaises(
+            exception.DiskPlacerError, self.run_, *arguments
+        )
+        self.assertIn('flavor two: ', str(error))
+        # it still has the profile whose keys are to be removed
+        self.assertFalse(written.called)
+        _, text = self.run_(*arguments)
+        self.assertIn('Flavor two has profile neutral now.', text)
+        self.assertEqual([2, 2], [one.call_count for one in removals])
+        self.assertEqual(
+            'neutral',
+            written.last_request.json()['extra_specs']['diskplacer:profile'],
+        )
+
     def test_refused(self):
         url = f'{NOVA}/flavors/id-two/os-extra_specs'
         self.requests.post(url, status_code=403)
