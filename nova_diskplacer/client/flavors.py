@@ -34,13 +34,15 @@ Table = tuple[tuple[str, ...], list[tuple[typing.Any, ...]]]
 class Change:
     """The extra specs of a flavor before and after a profile is applied.
 
-    ``findings`` are the problems that the flavor has afterwards.
+    ``findings`` are the problems that the flavor has afterwards. ``error`` is
+    the reason for which no server of it boots, empty if servers do.
     """
 
     profile: str
     flavor: advice.Flavor
     after: dict[str, str]
     findings: list[advice.Finding]
+    error: str = ''
 
     @property
     def set(self) -> dict[str, str]:
@@ -109,7 +111,12 @@ def change(
     effective = advice.effective_specs(after, profiles)
     findings = advice.check(changed, profiles)
     findings += advice.weights_left_out(profile, effective)
-    return Change(profile.name, before, after, findings)
+    error = ''
+    try:
+        flavor.parse(after, profiles)
+    except ValueError as invalid:
+        error = str(invalid)
+    return Change(profile.name, before, after, findings, error)
 
 
 def diff(
@@ -205,6 +212,8 @@ def apply(
 
     :param write: changes a flavor; raises ``DiskPlacerError``. None to change
         nothing.
+    :raises DiskPlacerError: a flavor to change would be invalid; none is
+        changed then.
     """
     changes = list(changes)
     for change in changes:
@@ -215,6 +224,12 @@ def apply(
     elif write is None:
         yield 'Nothing is changed without --yes.'
     else:
+        for change in changes:
+            if change.error:
+                raise exception.DiskPlacerError(
+                    f'flavor {change.flavor.name}: {change.error}; nothing is '
+                    'changed'
+                )
         for change in changes:
             write(change)
             name = change.flavor.name

@@ -257,6 +257,24 @@ class FlavorsTest(TestCase):
             )
         self.assertEqual('Nothing to change.\n', out)
 
+    def test_apply_that_makes_a_flavor_invalid(self):
+        self.slim.specs['diskplacer:vdisks'] = '8'
+        status, out, _ = self.run_('apply', 'neutral', 'plain', 'slim')
+        self.assertEqual(0, status)
+        self.assertIn('# diskplacer:vdisk_gb is required', out)
+        status, _, err = self.run_(
+            'apply', 'neutral', 'plain', 'slim', '--yes'
+        )
+        self.assertEqual(1, status)
+        self.assertIn('flavor slim: diskplacer:vdisk_gb is required', err)
+        self.assertIn('nothing is changed', err)
+        self.assertEqual([], self.plain.calls + self.slim.calls)
+        self.slim.specs['diskplacer:vdisk_gb'] = '10'
+        status, _, err = self.run_(
+            'apply', 'neutral', 'plain', 'slim', '--yes'
+        )
+        self.assertEqual((0, ''), (status, err))
+
     def test_apply_at_the_same_time(self):
         self.run_('apply', 'cassandra', 'slim', '--yes')
 
