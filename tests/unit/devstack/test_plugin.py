@@ -247,6 +247,27 @@ iniset cinder.conf DEFAULT scheduler_default_filters OtherFilter
         options = self.options()
         self.assertEqual(expected, {key: options[key] for key in expected})
 
+    def test_spaces_after_commas(self):
+        self.run_script(
+            'NOVA_FILTERS="ComputeFilter, OtherFilter"\n' + STACK,
+            DISKPLACER_CINDER_FILTERS='CapabilitiesFilter, OtherFilter',
+            CINDER_ENABLED_BACKENDS='lvm:one, vdisk:fast',
+        )
+        options = self.options()
+        for key, expected in (
+            (
+                ('nova.conf', 'filter_scheduler', 'enabled_filters'),
+                'ComputeFilter,OtherFilter,NUMATopologyFilter,'
+                'DiskPlacementFilter',
+            ),
+            (
+                ('cinder.conf', 'DEFAULT', 'scheduler_default_filters'),
+                'CapabilitiesFilter,OtherFilter,VDiskLocalityFilter',
+            ),
+            (('nova.conf', 'diskplacer_api', 'volume_type'), 'fast'),
+        ):
+            self.assertEqual([expected], options[key])
+
     def test_stack_installs_and_starts_the_services(self):
         self.run_script(STACK)
         self.assertEqual(
@@ -497,6 +518,7 @@ iniset cinder.conf DEFAULT scheduler_default_filters OtherFilter
             ('lvm:lvmdriver-1', 'lvm:lvmdriver-1,vdisk:vdisk'),
             ('', 'vdisk:vdisk'),
             ('vdisk:local', 'vdisk:local'),
+            ('lvm:one, vdisk:fast', 'lvm:one, vdisk:fast'),
         ):
             output = self.run_script(script, CINDER_ENABLED_BACKENDS=given)
             self.assertEqual(wanted, output.strip())
