@@ -135,11 +135,15 @@ class Volumes:
         """Return the name of a volume type, which may be given by its ID."""
         if not name or not uuidutils.is_uuid_like(name):
             return name or None
+        return self._type_names.get(name, name)
+
+    @functools.cached_property
+    def _type_names(self) -> dict[str, str]:
+        """Names of the volume types by ID, asked for once per request."""
         types = self._cinder.get_all_volume_types(self._context)
-        names: dict[str, str] = {
+        return {
             volume_type['id']: volume_type['name'] for volume_type in types
         }
-        return names.get(name, name)
 
     @functools.cached_property
     def _client(self) -> typing.Any:

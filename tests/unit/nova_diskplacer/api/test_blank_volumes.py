@@ -237,6 +237,10 @@ class CreateTest(FilterTestCase):
             {'id': TYPE_ID, 'name': 'vdisk'}
         ]
         self.assert_untouched(self.create(ROOT, VDISK, by_id))
+        # however many mappings name it
+        self.cinder.get_all_volume_types.reset_mock()
+        self.assert_untouched(self.create(ROOT, by_id, by_id))
+        self.cinder.get_all_volume_types.assert_called_once()
 
     def test_wrong_ones_are_refused(self):
         self.assert_refused(
