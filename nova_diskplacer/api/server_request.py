@@ -72,8 +72,10 @@ def load(body: dict[str, typing.Any]) -> ServerRequest:
         bool(
             server.get('host')
             or server.get('hypervisor_hostname')
-            # ZONE:HOST
-            or ':' in (server.get('availability_zone') or '')
+            # ZONE:HOST or ZONE::NODE; anybody may send ZONE:, which names none
+            or (server.get('availability_zone') or '')
+            .partition(':')[2]
+            .strip(':')
         ),
     )
 

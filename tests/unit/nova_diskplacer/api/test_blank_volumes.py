@@ -438,8 +438,12 @@ class CreateTest(FilterTestCase):
                 202, self.create(root, max_count=3, **where).status_int
             )
         self.client.volume_types.default.return_value.name = 'vdisk'
-        zone = {'availability_zone': 'zone'}
-        self.assert_refused(self.create(untyped, max_count=3, **zone), several)
+        # Nova finds no host in the last two, and asks for no right
+        for zone in ('zone', 'zone:', 'zone::'):
+            where = {'availability_zone': zone}
+            self.assert_refused(
+                self.create(untyped, max_count=3, **where), several
+            )
         self.cinder.get_snapshot.return_value = {
             'size': 20,
             'volume_id': VOLUME,
