@@ -102,6 +102,17 @@ API: internals.Names = (
         source=("'block_device_mapping'", "'bdm_v2'"),
     ),
     Name(
+        'nova.compute.api.API._check_and_transform_bdm',
+        "An image's own root replaces the root of a request that is made of "
+        'an image.',
+        source=('not_image_and_root_bdm',),
+    ),
+    Name(
+        'nova.compute.api.API.parse_availability_zone',
+        'ZONE:HOST and ZONE::NODE name a host, ZONE: names none.',
+        source=("split(':')", "split('::')"),
+    ),
+    Name(
         'nova.image.glance.API',
         "Nova's own client of Glance: the image of a request.",
     ),

@@ -55,10 +55,7 @@ def load(body: dict[str, typing.Any]) -> ServerRequest:
     mappings = _mappings(server)
     image = server.get('imageRef')
     for mapping in mappings:
-        if (
-            mapping.get('boot_index') == 0
-            and mapping['source_type'] == 'image'
-        ):
+        if _is_root(mapping) and _is_of_image(mapping):
             image = image or mapping['image_id']
     if not image and not mappings:
         raise ValueError('nothing to boot from')
@@ -109,10 +106,18 @@ def describe(
     """
     mappings = list(request.mappings)
     if request.image:
+        of_image = volume_api.of_image(request.image)
+        if not request.is_legacy and any(map(_is_root, of_image)):
+            # Nova boots from the image's own root, and drops the request's
+            mappings = [
+                mapping
+                for mapping in mappings
+                if not (_is_root(mapping) and _is_of_image(mapping))
+            ]
         names = {mapping['device_name'] for mapping in mappings} - {None}
         mappings += [
             mapping
-            for mapping in volume_api.of_image(request.image)
+            for mapping in of_image
             if mapping['device_name'] not in names
         ]
     described = [volume_api.describe(mapping) for mapping in mappings]
@@ -123,6 +128,14 @@ def describe(
         is_legacy=request.is_legacy,
         names_host=request.names_host,
     )
+
+
+def _is_root(mapping: volumes.Mapping) -> bool:
+    return mapping.get('boot_index') == 0
+
+
+def _is_of_image(mapping: volumes.Mapping) -> bool:
+    return bool(mapping['source_type'] == 'image')
 
 
 def with_vdisks(

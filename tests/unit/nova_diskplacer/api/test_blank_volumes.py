@@ -558,6 +558,51 @@ class QuotaTest(FilterTestCase):
         self._limit(3)
         self.assert_untouched(self.create(ROOT, VDISK, VDISK))
 
+    def test_a_root_that_nova_drops(self):
+        of_image = {
+            'source_type': 'snapshot',
+            'destination_type': 'volume',
+            'snapshot_id': OTHER,
+            'volume_size': 20,
+            'device_name': '/dev/vda',
+            'boot_index': 0,
+        }
+        self.cinder.get_snapshot.return_value = {
+            'volume_id': VOLUME,
+            'size': 20,
+        }
+        self.volumes = {VOLUME: volume('ceph', 20, bootable=True)}
+        new = {**ROOT, 'destination_type': 'volume', 'volume_size': 20}
+        self._limit(4)
+        for changes in ({}, {'device_name': '/dev/vda'}):
+            for server in ({}, {'imageRef': ''}):
+                root = {**new, **changes}
+                self.image['properties'] = {
+                    'bdm_v2': True,
+                    'block_device_mapping': [of_image],
+                }
+                self.assert_mappings(
+                    self.create(root, **server), root, VDISK, VDISK
+                )
+                self._limit(3)
+                self.assert_refused(
+                    self.create(root, **server),
+                    '3 requested',
+                    403,
+                    'forbidden',
+                )
+                self._limit(4)
+                # one that boots from nothing of its own
+                self.image['properties']['block_device_mapping'] = [
+                    {**of_image, 'device_name': '/dev/vdb', 'boot_index': -1}
+                ]
+                self.assert_refused(
+                    self.create(root, **server),
+                    '4 requested',
+                    403,
+                    'forbidden',
+                )
+
     def test_several_servers(self):
         self._limit(6)
         self.assert_mappings(
