@@ -33,6 +33,10 @@ from nova.api.openstack.compute import routes
 from nova.tests import fixtures as nova_fixtures
 from nova.tests.functional import integrated_helpers
 from placement import context as placement_context
+from placement import db_api as placement_db
+from placement.objects import inventory
+from placement.objects import resource_provider
+from placement.objects import trait
 from placement.objects import usage
 from sqlalchemy import exc
 
@@ -103,19 +107,39 @@ class Host:
         self.reporting = True
         self.cache_mode = None
         self._published = {}
-        for disk in disks:
-            created = self._ok(
-                placement.post(
-                    '/resource_providers',
-                    {
-                        'name': f'{name}_disk_{disk.uuid}',
-                        'uuid': disk.uuid,
-                        'parent_provider_uuid': provider,
-                    },
-                    version=VERSION,
+        self._create(disks)
+
+    def _create(self, disks):
+        """Create the providers of disks as an agent does.
+
+        Placement's own code writes them, without requests, which would be
+        much of what a test costs.
+        """
+        context = placement_context.RequestContext()
+        with placement_db.placement_context_manager.writer.using(context):
+            for disk in disks:
+                provider = resource_provider.ResourceProvider(
+                    context,
+                    uuid=disk.uuid,
+                    name=f'{self.name}_disk_{disk.uuid}',
+                    parent_provider_uuid=self.provider,
                 )
-            )
-            self._publish(disk, created['generation'])
+                provider.create()
+                inventories, traits = _published(disk)
+                provider.set_inventory(
+                    [
+                        inventory.Inventory(
+                            resource_provider=provider,
+                            resource_class=name,
+                            **amounts,
+                        )
+                        for name, amounts in inventories.items()
+                    ]
+                )
+                provider.set_traits(
+                    trait.get_all(context, filters={'name_in': traits})
+                )
+                self._published[disk.uuid] = inventories, traits
 
     def publish(self, disk):
         """Make what a disk has in Placement true."""
