@@ -12,7 +12,10 @@
 
 """cinder-volume is killed at each step of each operation."""
 
+import atexit
 import concurrent.futures
+import contextlib
+import functools
 import multiprocessing
 import os
 
@@ -33,31 +36,37 @@ from tests.functional.crash.cloud import GIB
 DISKS = ('hdd', 'hdd', 'ssd')
 
 
+@functools.cache
+def _process():
+    """Return a process that is warmed up for all tests of this one.
+
+    It forks its victims, and has no threads. Its start takes as long as a
+    test: classes share it, and it ends with this process.
+    """
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    directory = stack.enter_context(fixtures.TempDir()).path
+    disk_root = os.path.join(directory, 'disks')
+    for medium in DISKS:
+        prepare.prepare(
+            disk_root,
+            stack.enter_context(loops.LoopDevice(5)).device,
+            medium,
+            fstab=os.path.join(directory, 'fstab'),
+        )
+    process = concurrent.futures.ProcessPoolExecutor(
+        1,
+        multiprocessing.get_context('spawn'),
+        walk.start,
+        (directory, disk_root),
+    )
+    stack.callback(process.shutdown)
+    return process
+
+
 @loops.needs_root
 class CrashTestCase(testtools.TestCase):
-    """One process is warmed up for all tests; victims are forked of it."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        directory = _fixture(cls, fixtures.TempDir()).path
-        disk_root = os.path.join(directory, 'disks')
-        for medium in DISKS:
-            device = _fixture(cls, loops.LoopDevice(5)).device
-            prepare.prepare(
-                disk_root,
-                device,
-                medium,
-                fstab=os.path.join(directory, 'fstab'),
-            )
-        # a process of its own: it forks, and has no threads
-        cls.process = concurrent.futures.ProcessPoolExecutor(
-            1,
-            multiprocessing.get_context('spawn'),
-            walk.start,
-            (directory, disk_root),
-        )
-        cls.addClassCleanup(cls.process.shutdown)
+    """Victims are forked of one process."""
 
     def setUp(self):
         super().setUp()
@@ -65,13 +74,7 @@ class CrashTestCase(testtools.TestCase):
 
     def call(self, function, *args):
         """Call a function in that process."""
-        return self.process.submit(function, *args).result()
-
-
-def _fixture(cls, fixture):
-    fixture.setUp()
-    cls.addClassCleanup(fixture.cleanUp)
-    return fixture
+        return _process().submit(function, *args).result()
 
 
 class WalkTestCase(CrashTestCase):
