@@ -230,11 +230,16 @@ class QueueTuner:
     ) -> bool:
         """Change the settings of a queue; returns whether all are as wanted.
 
-        A value that the kernel refuses or rounds is not written again until
-        the setting or the wanted value changes.
+        A value that the kernel refuses as invalid, or rounds, is not written
+        again until the setting or the wanted value changes.
+
+        :raises DiskError: a value is refused for another reason, which may
+            pass; the others are written.
+        :raises TimeoutError: a write hangs.
         """
         key = (queue.device, queue.sequence)
         results = self._results.setdefault(key, {})
+        failed: dict[str, str] = {}
         for _ in range(_PASSES):
             changed = False
             for name in block_queue.SETTINGS:
@@ -242,6 +247,8 @@ class QueueTuner:
                     continue
                 now, value = queue.values[name], target[name]
                 if now == value or results.get((name, value)) == now:
+                    continue
+                if name in failed:
                     continue
                 if self._mode == DRY_RUN:
                     results[name, value] = now
@@ -251,13 +258,25 @@ class QueueTuner:
                     )  # fmt: skip
                     continue
                 changed = True
-                queue = self._write(queue, name, value, reason)
+                try:
+                    queue = self._write(queue, name, value, reason)
+                except TimeoutError:
+                    # the write continues and has no result yet
+                    raise
+                except OSError as error:
+                    failed[name] = (
+                        f'{name} of {queue.device} stays {now}, {value} is '
+                        f'refused: {error.strerror}'
+                    )
+                    continue
                 if name == block_queue.SCHEDULER:
                     # another scheduler may accept refused values
                     results.clear()
                 results[name, value] = queue.values.get(name)
             if not changed:
                 break
+        if failed:
+            raise exception.DiskError('; '.join(failed.values()))
         return all(
             queue.values.get(name, value) == value
             for name, value in target.items()
@@ -269,14 +288,11 @@ class QueueTuner:
         before = queue.values[name]
         try:
             block_queue.write(queue.device, name, value)
-        except TimeoutError:
-            # the write continues and has no result yet
-            raise
         except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
             # for example, more requests than the device can queue
-            expected = error.errno == errno.EINVAL
-            LOG.log(
-                logging.INFO if expected else logging.WARNING,
+            LOG.info(
                 '%s of %s stays %s, %s is refused: %s (%s).',
                 name, queue.device, before, value, error.strerror, reason,
             )  # fmt: skip

@@ -76,6 +76,8 @@ class Kernel:
         self.depth = 128
         self.shared = set()
         self.writes = []
+        # settings whose next write finds the kernel busy
+        self.busy = set()
 
     def add(self, device):
         """Plug a device in, which is new to the kernel."""
@@ -107,6 +109,9 @@ class Kernel:
     def write(self, device, setting, value):
         values = self.queues[device]
         self.writes.append((device, setting, value))
+        if setting in self.busy:
+            self.busy.remove(setting)
+            raise OSError(errno.EBUSY, 'Device or resource busy')
         if setting == 'scheduler':
             if value in self.modules:
                 self.schedulers.append(value)
@@ -289,6 +294,31 @@ class TunerTest(base.BaseTestCase):
         self.assertEqual(1, self.log.output.count('1024 is refused'))
         self.apply()
         self.assertEqual([], self.saved())
+
+    def test_what_the_kernel_is_too_busy_for_is_written_again(self):
+        self.apply('deep')
+        tuned = self.changed()
+        for setting in ('scheduler', 'read_ahead_kb'):
+            self.apply()
+            self.kernel.busy = {setting}
+            self.apply('deep')
+            # the others are written
+            self.assertNotEqual({}, self.changed())
+            self.assertNotEqual(tuned, self.changed())
+            self.apply('deep')
+            self.assertEqual(tuned, self.changed())
+            self.kernel.busy = {setting}
+            self.apply()
+            self.assertNotEqual({}, self.changed())
+            self.apply()
+            self.assertEqual(({}, []), (self.changed(), self.saved()))
+
+    def test_a_kernel_that_stays_busy_is_logged_once(self):
+        for _ in range(3):
+            self.kernel.busy = {'scheduler'}
+            self.apply('deep')
+        said = 'scheduler of sda stays none, bfq is refused: Device or'
+        self.assertEqual(1, self.log.output.count(said))
 
     def test_what_one_scheduler_refuses_another_may_take(self):
         self.kernel.depth = 256
