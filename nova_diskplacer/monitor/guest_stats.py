@@ -52,8 +52,9 @@ class GuestStats:
 
     ``uses`` and ``resources`` are by the server's UUID. ``unaccounted`` are
     the bytes per second of a guest on a prepared disk that the kernel's
-    counters lack, if any: the host's page cache served them, the kernel wrote
-    them on behalf of no cgroup, or the server's cgroup cannot be read.
+    counters lacked between the last two samples, if any: the host's page cache
+    served them, the kernel wrote them on behalf of no cgroup, or the server's
+    cgroup cannot be read.
     """
 
     uses: dict[str, list[GuestDiskUse]]
@@ -68,7 +69,13 @@ class GuestPoller:
         self._uri = uri
         self._then = 0.0
         self._counted: dict[tuple[str, str], guest_counters.DiskCounters] = {}
+        # the sample that guests were compared with last, when, and what its
+        # counters and theirs had
+        self._sample: types.Sample | None = None
+        self._compared = 0.0
         self._accounted: dict[types.ConsumerDisk, int] = {}
+        self._moved: dict[types.ConsumerDisk, int] = {}
+        self._unaccounted: dict[types.ConsumerDisk, float] = {}
 
     def poll(self, now: float, sample: types.Sample) -> GuestStats:
         """Return the I/O of guests since the last poll, and their resources.
@@ -90,11 +97,8 @@ class GuestPoller:
             for server, guest in guests.items()
             for path, counters in guest.disks.items()
         }
-        totals = sample.history['counters'][:, :2].sum(axis=1).tolist()
-        accounted = dict(zip(sample.pairs, totals, strict=True))
         seconds, self._then = now - self._then, now
         uses: dict[str, list[GuestDiskUse]] = collections.defaultdict(list)
-        moved: dict[types.ConsumerDisk, int] = collections.defaultdict(int)
         for key in sorted(counted.keys() & self._counted.keys()):
             both = zip(counted[key], self._counted[key], strict=True)
             done = [now - then for now, then in both]
@@ -107,17 +111,29 @@ class GuestPoller:
                 # a stripe has an equal part on each disk
                 uses[uuid].append(_use(path, disk, done, seconds, len(on)))
                 if disk:
-                    moved[uuid, disk] += (done[0] + done[1]) // len(on)
-        unaccounted = {}
-        for pair, size in moved.items():
+                    self._moved[uuid, disk] = self._moved.get(
+                        (uuid, disk), 0
+                    ) + (done[0] + done[1]) // len(on)
+        self._counted = counted
+        # between two samples the kernel's counters stay the same
+        if sample is not self._sample:
+            self._compare(now, sample)
+        resources = {key: guest.resources for key, guest in guests.items()}
+        return GuestStats(dict(uses), self._unaccounted, resources)
+
+    def _compare(self, now: float, sample: types.Sample) -> None:
+        """Compare guests with a new sample."""
+        totals = sample.history['counters'][:, :2].sum(axis=1).tolist()
+        accounted = dict(zip(sample.pairs, totals, strict=True))
+        self._unaccounted = {}
+        for pair, size in self._moved.items():
             more = accounted.get(pair, 0) - self._accounted.get(pair, 0)
             # counters that fell were reset
-            rate = (size - max(0, more)) / seconds
+            rate = (size - max(0, more)) / (now - self._compared)
             if rate >= 1:
-                unaccounted[pair] = rate
-        self._counted, self._accounted = counted, accounted
-        resources = {key: guest.resources for key, guest in guests.items()}
-        return GuestStats(dict(uses), unaccounted, resources)
+                self._unaccounted[pair] = rate
+        self._sample, self._compared = sample, now
+        self._accounted, self._moved = accounted, {}
 
 
 def latencies(stats: GuestStats) -> dict[types.ConsumerDisk, float]:

@@ -82,13 +82,13 @@ class GuestPollerTest(base.BaseTestCase):
             )
             for uuid in 'ab'
         ]
-        sample = samples.make_sample(
+        self.sample = samples.make_sample(
             history.pairs,
             servers=servers,
             prepared_disks=self.disks,
             history=history,
         )
-        return self.poller.poll(now, sample)
+        return self.poller.poll(now, self.sample)
 
     def test_uses(self):
         second = 10**9
@@ -178,6 +178,30 @@ class GuestPollerTest(base.BaseTestCase):
         self.assertEqual({('a', 'd'): 10.0}, stats.unaccounted)
         self.tell(a=[(VDISK, 800, 400, 1, 1, 0, 0, 0, 0)])
         self.assertEqual({('a', 'd'): 10.0}, self.poll(31.0).unaccounted)
+
+    def test_accounts_are_compared_once_for_each_sample(self):
+        """Intervals may be longer than the time between two polls."""
+
+        def tell(moved):
+            self.tell(a=[(VDISK, moved, 0, 1, 0, 0, 1, 0, 0)])
+
+        tell(0)
+        self.poll(5.0, a=0)
+        for now, moved in ((10.0, 500), (15.0, 1000)):
+            tell(moved)
+            stats = self.poller.poll(now, self.sample)
+            self.assertEqual({}, stats.unaccounted)
+            self.assertEqual(100, stats.uses['a'][0].read_bytes)
+        tell(1500)
+        self.assertEqual({}, self.poll(20.0, a=1500).unaccounted)
+        # what is found stays until the next one
+        tell(2500)
+        self.assertEqual(
+            {('a', 'd'): 80.0}, self.poll(30.0, a=1700).unaccounted
+        )
+        tell(2600)
+        stats = self.poller.poll(35.0, self.sample)
+        self.assertEqual({('a', 'd'): 80.0}, stats.unaccounted)
 
     def test_less_than_a_byte_per_second_is_nothing(self):
         self.tell(a=[(VDISK, 0, 0, 0, 0, 0, 0, 0, 0)])
