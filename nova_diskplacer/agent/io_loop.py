@@ -160,6 +160,4 @@ class IOLoop:
         self._decision = self._manager.apply(sample, self._checks.seekers)
 
     def _restore(self) -> bool:
-        return self._restoring.run(
-            lambda: restore.restore_kernel_state(self._conf)
-        )
+        return self._restoring.run(lambda: restore.restore_weights(self._conf))

@@ -26,12 +26,23 @@ from nova_diskplacer.monitor import seek_detector
 
 
 def restore_kernel_state(conf: cfg.ConfigOpts) -> None:
-    """Restore weights, io.cost and BFQ, and remove traces; repeatable.
+    """Restore what an agent that has ended has changed; repeatable.
+
+    :raises DiskPlacerError: a part could not be restored; the others are.
+    """
+    _run_all(
+        [lambda: seek_detector.clean(conf), lambda: restore_weights(conf)]
+    )
+
+
+def restore_weights(conf: cfg.ConfigOpts) -> None:
+    """Restore weights, io.cost and BFQ; repeatable.
+
+    A running agent may be tracing meanwhile.
 
     :raises DiskPlacerError: a part could not be restored; the others are.
     """
     restores: list[collections.abc.Callable[[], None]] = [
-        lambda: seek_detector.clean(conf),
         lambda: bfq_settings.BFQSettings(conf).restore(),
     ]
     # without a hierarchy nothing was changed
@@ -41,6 +52,12 @@ def restore_kernel_state(conf: cfg.ConfigOpts) -> None:
             lambda: writer.WeightWriter(conf, hierarchy).restore(),
             lambda: io_cost.IOCost(conf, hierarchy).disable_except(),
         ]
+    _run_all(restores)
+
+
+def _run_all(
+    restores: collections.abc.Iterable[collections.abc.Callable[[], None]],
+) -> None:
     failed = []
     for restore in restores:
         try:

@@ -42,7 +42,7 @@ class IOControlTest(base.BaseTestCase):
         self.sample.return_value = example.make_sample()
         apply = self.patch(manager, 'WeightManager').return_value.apply
         apply.return_value = example.make_decision()
-        self.patch(restore, 'restore_kernel_state')
+        self.patch(restore, 'restore_weights')
         self.start = self.patch(sample_tasks, 'start')
 
     def patch(self, target, name):

@@ -23,6 +23,7 @@ from nova_diskplacer.agent import slow_checks
 from nova_diskplacer.host import systemd
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import sampler
+from nova_diskplacer.monitor import seek_detector
 from tests import configured
 from tests.unit.nova_diskplacer.monitor import example
 
@@ -41,7 +42,7 @@ class IOLoopTest(base.BaseTestCase):
         self.manager = self.patch(manager, 'WeightManager')
         self.apply = self.manager.return_value.apply
         self.apply.return_value = example.make_decision()
-        self.restore = self.patch(restore, 'restore_kernel_state')
+        self.restore = self.patch(restore, 'restore_weights')
         self.servers, self.disks = [], []
         self.loop = self.make_loop()
 
@@ -115,8 +116,11 @@ class IOLoopTest(base.BaseTestCase):
         self.assertIsNone(self.loop.interval.decision)
 
     def test_weights_are_restored_at_the_end(self):
+        clean = self.patch(seek_detector, 'clean')
         self.run_loop()
         self.restore.assert_called_once_with(self.conf)
+        # the detector may be tracing
+        clean.assert_not_called()
 
     def test_weights_of_an_agent_before_are_restored_once_in_mode_off(self):
         self.conf.set_override('mode', 'off', 'diskplacer_weights')
