@@ -135,9 +135,14 @@ class Cloud:
         :raises ProcessError: something did not start; says what it printed.
         """
         with self.step('database, message broker, libvirt'):
-            self._start_backing()
+            have_schemas = self._start_backing()
         with self.step('database schemas'):
-            services.make_schemas(self.state)
+            if not have_schemas:
+                services.make_schemas(self.state)
+                self.services['mariadb'].stop()
+                backing.keep_data(self.state)
+                self._start('mariadb')
+            services.make_administrator(self.state)
         with self.step('APIs'):
             self._start('neutron', *services.apis(self.state))
             self.api = api.Api(self.state)
@@ -167,7 +172,6 @@ class Cloud:
 
         :raises ProcessError: it did not start; says what it printed.
         """
-        services.make_heat_schema(self.state)
         self.api.register_endpoint('orchestration', 'heat', HEAT_PATH)
         self._start('heat-api', 'heat-engine')
 
@@ -190,14 +194,16 @@ class Cloud:
         for name in names:
             self.services[name].wait_ready()
 
-    def _start_backing(self) -> None:
+    def _start_backing(self) -> bool:
+        """Start what services need; tells whether they have their schemas."""
         disks.share_mounts(self.state)
-        backing.make_data(self.state)
+        have_schemas = backing.make_data(self.state)
         self._start('epmd')
         hypervisors = services.hypervisors(self.state)
         self._start(*(name for name in hypervisors if 'namespaces' in name))
         self._start('mariadb', 'rabbitmq', 'memcached', *hypervisors)
         config.write_all(self.state)
+        return have_schemas
 
     def _create_resources(self) -> None:
         # that of the disks of the backend called vdisk

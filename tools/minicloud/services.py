@@ -229,20 +229,12 @@ def settler(state: State, host: Host, name: str) -> Process:
 
 
 def make_schemas(state: State) -> None:
-    """Make the schemas of all databases, and Keystone's first user.
+    """Make the schemas of all databases, the same for each cloud.
 
     :raises ProcessError: one could not be made; says what was printed.
     """
-    url = state.url('keystone')
-    cell0 = ini.database(state, 'nova_cell0')['connection']
-    bootstrap = (
-        'bootstrap',
-        f'--bootstrap-password={state.secret}',
-        f'--bootstrap-admin-url={url}',
-        f'--bootstrap-internal-url={url}',
-        f'--bootstrap-public-url={url}',
-        '--bootstrap-region-id=RegionOne',
-    )
+    # Nova fills in what its configuration says
+    place = '{scheme}://{username}:{password}@{hostname}:{port}'
     chains = {
         'nova-schema': [
             _manage(state, 'nova', 'api_db', 'sync'),
@@ -251,19 +243,27 @@ def make_schemas(state: State) -> None:
                 'nova',
                 'cell_v2',
                 'map_cell0',
-                f'--database_connection={cell0}',
+                f'--database_connection={place}/nova_cell0?{{query}}',
             ),
-            _manage(state, 'nova', 'cell_v2', 'create_cell', '--name=cell1'),
+            _manage(
+                state,
+                'nova',
+                'cell_v2',
+                'create_cell',
+                '--name=cell1',
+                f'--database_connection={place}/{{path}}?{{query}}',
+                f'--transport-url={place}/',
+            ),
             _manage(state, 'nova', 'db', 'sync'),
         ],
         'keystone-glance-schema': [
             _manage(state, 'keystone', 'db_sync'),
-            _manage(state, 'keystone', *bootstrap),
             _manage(state, 'glance', 'db_sync'),
         ],
-        'cinder-placement-schema': [
+        'other-schemas': [
             _manage(state, 'cinder', 'db', 'sync'),
             _manage(state, 'placement', 'db', 'sync'),
+            _manage(state, 'heat', 'db_sync'),
         ],
     }
     jobs = [
@@ -276,16 +276,24 @@ def make_schemas(state: State) -> None:
         job.finish()
 
 
-def make_heat_schema(state: State) -> None:
-    """Make the schema of Heat's database.
+def make_administrator(state: State) -> None:
+    """Make Keystone's first user, and its own entries in the catalog.
 
-    :raises ProcessError: it could not be made; says what was printed.
+    :raises ProcessError: they could not be made; says what was printed.
     """
+    url = state.url('keystone')
+    bootstrap = _manage(
+        state,
+        'keystone',
+        'bootstrap',
+        f'--bootstrap-password={state.secret}',
+        f'--bootstrap-admin-url={url}',
+        f'--bootstrap-internal-url={url}',
+        f'--bootstrap-public-url={url}',
+        '--bootstrap-region-id=RegionOne',
+    )
     job = Process(
-        'heat-schema',
-        shlex.split(_manage(state, 'heat', 'db_sync')),
-        state.run,
-        state.logs,
+        'keystone-bootstrap', shlex.split(bootstrap), state.run, state.logs
     )
     job.start()
     job.finish()
