@@ -43,10 +43,16 @@ def config(state: State) -> ini.Config:
             'osapi_volume_workers': 1,
             'default_volume_type': 'vdisk',
             'scheduler_default_filters': ','.join(CINDER_FILTERS),
-            'report_interval': 5,
+            # a cloud that nobody uses takes most of its processor time for
+            # what services do again and again
+            'report_interval': 10,
             'service_down_time': state.volumes_down,
             'rpc_response_timeout': ini.ANSWER,
-            'backend_stats_polling_interval': 5,
+            # when cinder-volume tells the scheduler what its backends have:
+            # the first time may be before the agents know it
+            'periodic_fuzzy_delay': 0,
+            'periodic_interval': 20,
+            'backend_stats_polling_interval': 10,
             # ten servers of four vdisks, and as many again
             'quota_volumes': 80,
             'quota_gigabytes': 1000,

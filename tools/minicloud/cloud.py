@@ -147,6 +147,8 @@ class Cloud:
             self._start('neutron', *services.apis(self.state))
             self.api = api.Api(self.state)
             self.api.register_endpoints()
+            # a nova-compute that is there before the conductor waits for it
+            self._start(*services.controllers(self.state))
         with self.step('disks'):
             with concurrent.futures.ThreadPoolExecutor() as pool:
                 prepared = [
@@ -155,13 +157,9 @@ class Cloud:
                 ]
             for one in prepared:
                 one.result()
-        with self.step('schedulers, computes, volume services, agents'):
+        with self.step('computes, volume services, agents'):
             started = [name for name in self.services if '@' in name]
-            self._start(
-                'diskplacer-vendordata',
-                *services.controllers(self.state),
-                *started,
-            )
+            self._start('diskplacer-vendordata', *started)
         with self.step('flavors, volume type, image'):
             self._create_resources()
         with self.step('hosts ready'):

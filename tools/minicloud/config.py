@@ -166,7 +166,7 @@ def _nova_common(state: State) -> ini.Config:
             'instance_name_template': f'{state.token}-%08x',
             'block_device_allocate_retries': 300,
             'block_device_allocate_retries_interval': 1,
-            'report_interval': 5,
+            'report_interval': 10,
             'service_down_time': state.down,
             'rpc_response_timeout': ini.ANSWER,
             'allow_resize_to_same_host': 'true',
@@ -266,10 +266,10 @@ def _agent(state: State, host: Host) -> ini.Config:
             'compute_node': node,
         },
         'diskplacer_agent': {
-            'report_interval': 5,
-            'idle_interval': 10,
-            'heartbeat_interval': 10,
-            'watch_interval': 1,
+            'report_interval': 10,
+            'idle_interval': 30,
+            'heartbeat_interval': 30,
+            'watch_interval': 2,
             # of hosts with fake guests it has none of their servers
             'libvirt_uri': hypervisor.uri(state, host.name),
             'nova_conf': f'{directory}/nova.conf',
