@@ -115,7 +115,12 @@ class TestCase(testtools.TestCase):
             if error.status not in (400, 404, 409):
                 raise
 
-    def request(self, mapping: str = 'plain', host: str | None = None) -> str:
+    def request(
+        self,
+        mapping: str = 'plain',
+        host: str | None = None,
+        **options: typing.Any,
+    ) -> str:
         """Ask for a server, on ``host`` if given, and return its id."""
         return self.api.create_server(
             self.id().rsplit('.', 1)[-1],
@@ -124,6 +129,7 @@ class TestCase(testtools.TestCase):
             ],
             self.cloud.image,
             **({'host': host} if host else {}),
+            **options,
         )
 
     def boot(self, mapping: str = 'plain', host: str | None = None) -> str:

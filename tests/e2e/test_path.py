@@ -11,9 +11,10 @@
 #    under the License.
 
 
-"""From the flavor's extra specs to the guest's disks."""
+"""From the flavor's extra specs to the guest's disks, and what it is told."""
 
 from tests.e2e import base
+from tests.e2e import guest_settings
 from tools.minicloud import checks
 from tools.minicloud import process
 
@@ -22,7 +23,7 @@ class PathTest(base.TestCase):
     def test_round_robin_and_consolidated(self):
         host = self.cloud.libvirt_host
         servers = {
-            mapping: self.request(mapping, host)
+            mapping: self.request(mapping, host, config_drive=True)
             for mapping in ('round-robin', 'consolidated')
         }
         for mapping, server in servers.items():
@@ -32,12 +33,29 @@ class PathTest(base.TestCase):
                 self.disks_of(server),
                 checks.by_domain(self.cloud, server),
             )
+        self.check_guest_config(servers['round-robin'])
+        # only one of the flavors has a configuration for guests
+        self.assertIn(
+            'boothook',
+            checks.vendor_data(self.cloud, host, servers['round-robin']),
+        )
+        self.assertEqual(
+            '', checks.vendor_data(self.cloud, host, servers['consolidated'])
+        )
         for server in servers.values():
             self.api.delete_server(server)
             self.assertEqual({}, checks.claims(self.cloud, server))
         self.eventually('volumes gone', lambda: not self.api.volumes())
         self.assertEqual({}, checks.by_files(self.cloud, host))
         self.eventually('map empty', lambda: self.cloud.map()['servers'] == [])
+
+    def check_guest_config(self, server):
+        serials = guest_settings.serials(self.cloud, server)
+        self.assertEqual(base.VDISKS, len(serials))
+        found = guest_settings.settings(
+            self.cloud, '--server', server, '--for', 'hadoop'
+        )
+        self.assertEqual(serials, found['volumes'])
 
     def test_map_tells_a_disagreement(self):
         host = 'compute2'
