@@ -23,7 +23,14 @@ from tools.minicloud import checks
 
 
 class AttachedTest(features.FeaturesTestCase):
-    def test_qos_and_discard(self):
+    def test_volumes_of_a_server(self):
+        """All with one server: a guest takes long to boot."""
+        server = self.boot('plain', self.host)
+        self.check_qos_and_discard(server)
+        self.check_snapshot_of_an_attached_volume(server)
+        self.check_encrypted(server)
+
+    def check_qos_and_discard(self, server):
         limits = {'total_iops_sec': '321', 'read_bytes_sec': '7654321'}
         qos = self.post(
             '/qos-specs',
@@ -36,7 +43,6 @@ class AttachedTest(features.FeaturesTestCase):
         self.api.get(
             'volumev3', f'/qos-specs/{qos}/associate?vol_type_id={type_}'
         )
-        server = self.boot('plain', self.host)
         limited = self.volume(server=server, volume_type=type_)
         self.api.attach(server, limited)
         disk = self.disk_element(server, limited)
@@ -48,8 +54,7 @@ class AttachedTest(features.FeaturesTestCase):
         self.api.attach(server, plain)
         self.assertIsNone(self.disk_element(server, plain).find('iotune'))
 
-    def test_snapshot_of_an_attached_volume(self):
-        server = self.boot('plain', self.host)
+    def check_snapshot_of_an_attached_volume(self, server):
         # a copy is on the same disk: round robin would keep them apart
         type_ = self.make_type(**{'vdisk:mapping': 'consolidated'})
         volume = self.bound(server, volume_type=type_)
@@ -89,7 +94,7 @@ class AttachedTest(features.FeaturesTestCase):
             'revert', lambda: features.seeded(self.path(volume), 'first')
         )
 
-    def test_encrypted(self):
+    def check_encrypted(self, server):
         type_ = self.make_type()
         self.post(
             f'/types/{type_}/encryption',
@@ -102,7 +107,6 @@ class AttachedTest(features.FeaturesTestCase):
                 }
             },
         )
-        server = self.boot('plain', self.host)
         volume = self.volume(server=server, volume_type=type_)
         self.api.attach(server, volume)
         disk = self.disk_element(server, volume)
