@@ -15,8 +15,8 @@ from tools.testbed import machine
 
 SERIALS = tuple(f'53d1f9d2-0c4e-4a52-{one}' for one in '0123456789')
 
-# Those of the suite numa, three alike, one that holds something, one of
-# another size, and one that is no volume.
+# Four that are no volumes, three alike, one that holds something, one of
+# another size, and one more that is no volume.
 DISKS = (
     *(machine.Disk(node=node) for node in (1, 0, 0, 1)),
     *(machine.Disk(gib=1, serial=SERIALS[one]) for one in range(3)),

@@ -12,11 +12,8 @@
 
 from tools.testbed import machine
 
-# The last one is for what takes all of a disk.
+# Those of the suite numa, and the last one for what takes all of a disk.
 DISKS = (
-    machine.Disk(0, gib=4),
-    machine.Disk(0, gib=4),
-    machine.Disk(1, gib=4),
-    machine.Disk(1, gib=4),
+    *(machine.Disk(node=node, gib=4) for node in (1, 0, 0, 1)),
     machine.Disk(1, gib=1),
 )

@@ -12,6 +12,6 @@
 
 """The agent beside libvirt and QEMU on a host with two NUMA nodes."""
 
-from tests.testbed.guest import DISKS as DISKS
+from tests.testbed.lvm import DISKS as DISKS
 
 OWN = DISKS[:4]
