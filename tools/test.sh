@@ -32,6 +32,7 @@
 # e2e and testbed take root: others leave them out. They go on beside the
 # other stages and print when they have ended: they wait a lot. testbed has
 # priority, as some of it looks at how much of a disk's throughput servers get.
+# e2e comes next: its services take the processors as long as they are there.
 # What tests log is printed where one of them fails. The last lines show the
 # ends of the texts of failed tests, name what failed and say how many checks
 # and tests passed and failed; the exit status is 0 only if none failed.
@@ -63,7 +64,7 @@ OLDEST_EXCLUDE='_walk\.|unit\.nova_diskplacer\.(?!api\.|client\.|cmd\.test_profi
 IN_LONG='functional\.(crash\.test_walk\.WalkTestCase\.test_.*Drain|nova\.test_race\.|nova\.test_server_moves\.(SecondMove|Race)Test\.)'
 IN_TESTBED='tests\.e2e\.test_testbed'
 # stages that go on beside the others, by their nice value
-declare -A BESIDE=([e2e]=0 [testbed]=-10)
+declare -A BESIDE=([e2e]=-5 [testbed]=-10)
 # stages that need root
 declare -A ROOT=([e2e]=1 [testbed]=1 [$LONG]=1)
 # failed tests whose last lines are shown at the end, and how many lines
