@@ -51,7 +51,7 @@ def config(state: State) -> ini.Config:
             # when cinder-volume tells the scheduler what its backends have:
             # the first time may be before the agents know it
             'periodic_fuzzy_delay': 0,
-            'periodic_interval': 20,
+            'periodic_interval': 40,
             'backend_stats_polling_interval': 10,
             # ten servers of four vdisks, and as many again
             'quota_volumes': 80,
