@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The LVM backend, as Cinder's driver uses it."""
+"""What the LVM backend wipes of a volume that Cinder's driver deletes."""
 
 from unittest import mock
 
@@ -25,7 +25,7 @@ MIB = base.MIB
 SIZE = 16 * MIB
 
 
-class BackendTestCase(base.LVMTestCase):
+class WipeTestCase(base.LVMTestCase):
     def setUp(self):
         super().setUp()
         self.addCleanup(
