@@ -150,7 +150,7 @@ class Steps(leg_steps.LegSteps):
         return leg_moves.move_progress(self._old, NAME, self._new)
 
     def pace(self, done: int) -> None:
-        resync_throttle.limit(self._pace.after(done, time.monotonic()))
+        resync_throttle.limit_copies(self._pace.after(done, time.monotonic()))
 
     def decide(self) -> None:
         leg_moves.complete_legs(self._old, NAME, self._new)
@@ -160,12 +160,12 @@ class Steps(leg_steps.LegSteps):
         leg_moves.end_move(self._new, NAME, self._size)
         leg_moves.settle_legs(self._new, NAME, self._old, False)
         _delete_moving(self._step.source)
-        resync_throttle.release()
+        resync_throttle.release_throttle()
 
     def undo(self) -> None:
         leg_moves.end_move(self._old, NAME, self._size)
         _delete_moving(self._step.target)
-        resync_throttle.release()
+        resync_throttle.release_throttle()
 
 
 def _delete_moving(uuid: str) -> None:

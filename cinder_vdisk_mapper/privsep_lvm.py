@@ -140,13 +140,13 @@ def release_writes(name: str, moved: bool, *, root: str) -> None:
 
 
 def limit_copies(percent: int, *, root: str) -> None:
-    """Bound copies, as :func:`resync_throttle.limit`."""
-    resync_throttle.limit(percent)
+    """Bound copies, as :func:`resync_throttle.limit_copies`."""
+    resync_throttle.limit_copies(percent)
 
 
 def release_throttle(*, root: str) -> None:
-    """Let copies run freely, as :func:`resync_throttle.release`."""
-    resync_throttle.release()
+    """Let copies run freely, as :func:`resync_throttle.release_throttle`."""
+    resync_throttle.release_throttle()
 
 
 OPERATIONS: dict[str, privsep.Operation] = {

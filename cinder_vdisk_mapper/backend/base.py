@@ -67,10 +67,14 @@ class Backend(linked_vdisks.LinkedVDisks):
     def _run(self, operation: str, *arguments: Any) -> Any:
         """Run an operation in the helper process of this backend.
 
-        :param arguments: sizes are in bytes.
+        :param arguments: sizes are in bytes. A location is passed as its text.
         :raises DiskError: the helper process rejects it, or it fails.
         """
-        return self.helper.run(self.disk_root, operation, *arguments)
+        passed = [
+            str(value) if isinstance(value, Location) else value
+            for value in arguments
+        ]
+        return self.helper.run(self.disk_root, operation, *passed)
 
     @abc.abstractmethod
     def device_path(self, disk: str, name: str) -> str:
@@ -104,17 +108,21 @@ class Backend(linked_vdisks.LinkedVDisks):
         """
         return [disk.uuid for disk in self.disks() if disk.find(name)]
 
-    def check_disk(self, disk: str, vdisk: str | None = None) -> None:
+    def check_disk(self, disk: str, vdisk: str | None = None) -> discover.Disk:
         """Check that a disk is healthy and a vdisk on it is complete.
 
         :param vdisk: None to check only the disk.
+        :returns: the disk.
         :raises DiskError: it is not so.
         """
-        health = self.disk(disk).health
-        if health != discover.OK:
-            raise exception.DiskError(f'disk {disk} of this host is {health}')
+        found = self.disk(disk)
+        if found.health != discover.OK:
+            raise exception.DiskError(
+                f'disk {disk} of this host is {found.health}'
+            )
         if vdisk:
             self.usable_vdisk(disk, vdisk)
+        return found
 
     def check_location(
         self, location: Location, vdisk: str | None = None

@@ -13,12 +13,18 @@
 """Backends that can stripe a vdisk over several disks."""
 
 import abc
+import collections.abc
 import os
+from typing import ParamSpec
+from typing import TypeVar
 
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.vdisk import GIB
+
+_P = ParamSpec('_P')
+_T = TypeVar('_T')
 
 
 class StripingBackend(base.Backend):
@@ -55,7 +61,7 @@ class StripingBackend(base.Backend):
                 volume_id,
                 server_id,
                 size_gb * GIB // len(suffixes),
-                str(location),
+                location,
                 minimum,
             )
 
@@ -70,14 +76,14 @@ class StripingBackend(base.Backend):
 
         :raises DiskError: a piece is missing or not complete.
         """
-        self._run('activate_stripe', str(location), name, size_gb * GIB)
+        self._run('activate_stripe', location, name, size_gb * GIB)
 
     def deactivate_stripe(self, location: Location, name: str) -> None:
         """Remove the device of a striped vdisk, if there is one.
 
         :raises DiskError: it is in use.
         """
-        self._run('deactivate_stripe', str(location), name)
+        self._run('deactivate_stripe', location, name)
 
     def resume_stripes(self) -> None:
         """Resume the devices that a killed snapshot has left suspended."""
@@ -87,9 +93,7 @@ class StripingBackend(base.Backend):
         self, location: Location, name: str, snapshot: str, snapshot_id: str
     ) -> None:
         """Make a snapshot of a striped vdisk, as ``snapshot``."""
-        self._run(
-            'snapshot_stripe', str(location), name, snapshot, snapshot_id
-        )
+        self._run('snapshot_stripe', location, name, snapshot, snapshot_id)
 
     def stripe_is_active(self, name: str) -> bool:
         """Return whether a striped vdisk has a device, for its users."""
@@ -97,67 +101,21 @@ class StripingBackend(base.Backend):
 
     def stripe_writes(self, location: Location, name: str) -> str:
         """Return a text that changes if a striped vdisk is written to."""
-        return str(self._run('stripe_writes', str(location), name))
+        return str(self._run('stripe_writes', location, name))
 
-    # Moves of legs, see leg_moves
-
-    def create_legs(self, old: Location, name: str, new: Location) -> None:
-        """Allocate the legs that come to a disk in a move."""
-        self._run('create_legs', str(old), name, str(new))
-
-    def begin_move(
+    def as_root(
         self,
-        old: Location,
-        name: str,
-        new: Location,
-        size_gb: int,
-        percent: int,
-    ) -> None:
-        """Begin, or go on, to copy the legs that were created.
+        function: collections.abc.Callable[_P, _T],
+        *arguments: _P.args,
+        **_: _P.kwargs,
+    ) -> _T:
+        """Run a function that moves legs in the helper process.
 
-        :param percent: of the time that the copy may take.
+        :param function: an operation of the helper has its name.
+        :raises DiskError: the operation fails.
         """
-        self._run(
-            'begin_move', str(old), name, str(new), size_gb * GIB, percent
-        )
-
-    def limit_copies(self, percent: int) -> None:
-        """Let the kernel copy for a part of the time."""
-        self._run('limit_copies', percent)
-
-    def move_progress(
-        self, old: Location, name: str, new: Location
-    ) -> tuple[int, int]:
-        """Return how many bytes are in both places, and all bytes.
-
-        :raises DiskError: the copy has failed.
-        """
-        done, total = self._run('move_progress', str(old), name, str(new))
-        return done, total
-
-    def complete_legs(self, old: Location, name: str, new: Location) -> None:
-        """Mark legs that are the same in both places as complete."""
-        self._run('complete_legs', str(old), name, str(new))
-
-    def end_move(self, kept: Location, name: str, size_gb: int) -> None:
-        """Switch a vdisk to the legs of the location ``kept`` alone."""
-        self._run('end_move', str(kept), name, size_gb * GIB)
-
-    def release_writes(self, name: str, moved: bool) -> None:
-        """Repeat the writes that wait for a disk, in one place alone.
-
-        :param moved: whether that is the place after the move.
-        """
-        self._run('release_writes', name, moved)
-
-    def settle_legs(
-        self, new: Location, name: str, old: Location, forgotten: bool
-    ) -> None:
-        """Mark the legs that have left, and those of the new location.
-
-        :param forgotten: whether the disk that they have left is forgotten.
-        """
-        self._run('settle_legs', str(new), name, str(old), forgotten)
+        result: _T = self._run(function.__name__, *arguments)
+        return result
 
     def interrupted_move(
         self, disk: str, name: str
@@ -171,10 +129,6 @@ class StripingBackend(base.Backend):
             return None
         before, after = map(Location, locations)
         return before, after
-
-    def release_throttle(self) -> None:
-        """Let the kernel copy freely again, after a move that was killed."""
-        self._run('release_throttle')
 
     @abc.abstractmethod
     def delete_moving(self, disk: str, name: str) -> None:

@@ -24,7 +24,6 @@ from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import is_migrating
 from cinder_vdisk_mapper.moves import backends
 from cinder_vdisk_mapper.moves import leg_steps
-from cinder_vdisk_mapper.vdisks import copies
 from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
@@ -37,6 +36,9 @@ from nova_diskplacer.disks import move_records
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.location import Step
 from nova_diskplacer.disks.location import leg_gb
+from nova_diskplacer.disks.lvm import leg_moves
+from nova_diskplacer.disks.lvm import resync_throttle
+from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import claim_moves
 
@@ -148,8 +150,13 @@ class LegMove(leg_steps.LegSteps):
             self._allocate()
             if claim:
                 claim.follow()
-            storage.begin_move(
-                self.old, name, self.new, self.volume.size, self.percent
+            storage.as_root(
+                leg_moves.begin_move,
+                self.old,
+                name,
+                self.new,
+                self.volume.size * GIB,
+                self.percent,
             )
 
     def _allocate(self) -> None:
@@ -168,12 +175,11 @@ class LegMove(leg_steps.LegSteps):
                 )
             free = self.backend.operations.free_gb(disk)
             operation = f'hold {self._moved_gb} GiB of {name}'
-            refusal = operations.refusal(target, operation, free)
             if not is_moving and free < self._moved_gb:
-                raise refusal
-            storage.create_legs(self.old, name, self.new)
+                raise operations.refusal(target, operation, free)
+            storage.as_root(leg_moves.create_legs, self.old, name, self.new)
             if not self.backend.operations.reserve(target):
-                raise refusal
+                raise operations.refusal(target, operation, free)
 
     def _claim_move(
         self, source: discover.Disk, vdisk: VDisk, target: discover.Disk
@@ -215,9 +221,10 @@ class LegMove(leg_steps.LegSteps):
         )
 
     def copied(self) -> tuple[int, int]:
-        return self.backend.storage.move_progress(
-            self.old, self._name, self.new
+        done, total = self.backend.storage.as_root(
+            leg_moves.move_progress, self.old, self._name, self.new
         )
+        return done, total
 
     def decide(self) -> None:
         storage, name = self.backend.storage, self._name
@@ -225,23 +232,27 @@ class LegMove(leg_steps.LegSteps):
             volume = self._fresh()
             self._check(volume, _DECIDABLE)
             storage.check_disk(self.step.target)
-            storage.complete_legs(self.old, name, self.new)
+            storage.as_root(leg_moves.complete_legs, self.old, name, self.new)
             linking.save_disk(volume, self.new)
 
     def finish(self) -> None:
         step, name, storage = self.step, self._name, self.backend.storage
         with locks.hold(f'volume-{self.volume.id}'), locks.hold_legs(name):
-            self._check_kept(self.new, step.target)
+            target = self._check_kept(self.new, step.target)
             move_records.remove(storage.disk_root, name)
-            storage.end_move(self.new, name, self.volume.size)
+            storage.as_root(
+                leg_moves.end_move, self.new, name, self.volume.size * GIB
+            )
             # as in a deletion, what was on such a disk counts as deleted
             forgotten = storage.forgotten(step.source)
-            storage.settle_legs(self.new, name, self.old, forgotten)
+            storage.as_root(
+                leg_moves.settle_legs, self.new, name, self.old, forgotten
+            )
         if not forgotten:
             self._remove(step.source)
         event_log.log_moved(
             self.volume,
-            event_log.find(storage, Location((step.target,)), name),
+            target.find(name),
             self._moved_gb,
             step.source,
             step.target,
@@ -257,7 +268,9 @@ class LegMove(leg_steps.LegSteps):
                 move_records.remove(storage.disk_root, name)
                 return
             self._check_kept(self.old, step.source)
-            storage.end_move(self.old, name, self.volume.size)
+            storage.as_root(
+                leg_moves.end_move, self.old, name, self.volume.size * GIB
+            )
             if coming:
                 source, vdisk = storage.find_vdisk(step.source, name)
                 if claim := self._claim_move(source, vdisk, target):
@@ -265,19 +278,33 @@ class LegMove(leg_steps.LegSteps):
                 move_records.remove(storage.disk_root, name)
             self._remove(step.target)
 
-    def _check_kept(self, kept: Location, disk: str) -> None:
+    def _check_kept(self, kept: Location, uuid: str) -> discover.Disk:
         """Check that the legs of one location may be kept alone.
 
         If their disk has failed, the writes that the kernel holds back since
         fail, as they would without a move.
 
-        :raises DiskError: they may not, as :func:`copies.check_legs`.
+        :param uuid: of the disk where those are that are in two places.
+        :returns: that disk, which is healthy.
+        :raises DiskError: they may not: Cinder has the volume elsewhere, or
+            the disk is not healthy.
         """
-        storage = self.backend.storage
         location = naming.location(self._fresh())
-        if location == kept and storage.disk(disk).health != discover.OK:
-            storage.release_writes(self._name, kept == self.new)
-        copies.check_legs(storage, location, kept, disk)
+        if location != kept:
+            raise exception.DiskError(
+                f'the volume is on disks {location}, and the legs of {kept} '
+                'would be kept'
+            )
+        storage = self.backend.storage
+        disk = storage.disk(uuid)
+        if disk.health != discover.OK:
+            storage.as_root(
+                leg_moves.release_writes, self._name, kept == self.new
+            )
+            raise exception.DiskError(
+                f'disk {uuid} of this host is {disk.health}'
+            )
+        return disk
 
     @functools.cached_property
     def _pace(self) -> copy_pace.Pace | None:
@@ -290,7 +317,7 @@ class LegMove(leg_steps.LegSteps):
         before = self._pace.percent
         percent = self._pace.after(done, time.monotonic())
         if percent != before:
-            self.backend.storage.limit_copies(percent)
+            self.backend.storage.as_root(resync_throttle.limit_copies, percent)
 
     def copy_mbps(self) -> float:
         """Return the rate of the copy in MB/s, 0 for no limit."""

@@ -31,6 +31,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks import mover
 from nova_diskplacer.disks.location import Location
+from nova_diskplacer.disks.lvm import resync_throttle
 from nova_diskplacer.host import files
 
 _MIB = 1 << 20
@@ -102,7 +103,7 @@ class LegMover(mover.Mover):
         with _sole():
             backend, volume = backends.find(cfg.CONF, volume_id)
             _recover_others(backend, volume, naming.location(volume))
-            backend.storage.release_throttle()
+            backend.storage.as_root(resync_throttle.release_throttle)
 
     def recover(self) -> None:
         failed = []
@@ -117,7 +118,7 @@ class LegMover(mover.Mover):
                         except exception.DiskPlacerError as error:
                             failed.append(f'{vdisk.name}: {error}')
                 if not failed:
-                    backend.storage.release_throttle()
+                    backend.storage.as_root(resync_throttle.release_throttle)
         if failed:
             raise exception.DiskError(
                 'moves are neither finished nor taken back: '
@@ -186,7 +187,7 @@ def _move(
         leg_steps.run(move, progress, stopped)
     finally:
         if not _moving_disks(backend, naming.volume(volume)):
-            backend.storage.release_throttle()
+            backend.storage.as_root(resync_throttle.release_throttle)
 
 
 def _recover(backend: backends.Backend, disk: str, name: str) -> None:

@@ -18,8 +18,8 @@ only if the volume is known to be whole elsewhere: link and
 ``provider_location`` agree on its disk, the disk is healthy, and the vdisk
 there is complete and at least as large.
 
-All movers ask here: drains and migrations of whole vdisks by :func:`condemn`
-and :func:`check`, moves of legs by :func:`check_legs`.
+Drains and migrations of whole vdisks ask here. Moves of legs have the tags of
+the legs, and no link: :mod:`leg_move` checks them.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,6 @@ from collections.abc import Mapping
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.location import Location
 
 
 def lack(disk: discover.Disk, name: str, size_bytes: int) -> str:
@@ -138,22 +137,3 @@ def condemn(
     """
     if check(backend, doomed, name, location, size_bytes):
         backend.condemn(doomed, name)
-
-
-def check_legs(
-    backend: base.Backend, location: Location, kept: Location, disk: str
-) -> None:
-    """Check that legs in two places may be deleted in one of them.
-
-    :param location: of the volume in Cinder's database, read under the lock.
-    :param kept: the location whose legs stay.
-    :param disk: UUID of the disk where those are that are in two places.
-    :raises DiskError: Cinder has the volume elsewhere, or the disk is not
-        healthy.
-    """
-    if location != kept:
-        raise exception.DiskError(
-            f'the volume is on disks {location}, and the legs of {kept} would '
-            'be kept'
-        )
-    backend.check_disk(disk)

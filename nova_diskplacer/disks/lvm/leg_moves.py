@@ -187,7 +187,7 @@ def _mirror(
         ],
     )
     # the table has loaded the module, and nothing is copied yet
-    resync_throttle.limit(percent)
+    resync_throttle.limit_copies(percent)
     device_mapper.resume(path)
 
 

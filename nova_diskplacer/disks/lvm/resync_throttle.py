@@ -28,7 +28,7 @@ _NAME = 'raid1_resync_throttle'
 _KEY = 'mirrors'
 
 
-def limit(percent: int) -> None:
+def limit_copies(percent: int) -> None:
     """Let the kernel copy for a part of the time only.
 
     :param percent: that part, 1 to 100.
@@ -49,7 +49,7 @@ def limit(percent: int) -> None:
         sysfs.write(path, str(percent))
 
 
-def release() -> None:
+def release_throttle() -> None:
     """Give the setting its former value.
 
     :raises DiskError: it cannot be changed.

@@ -66,6 +66,9 @@ class FileLegs(test_striped.FileStripes):
         )
         self.minima[name] = minimum
 
+    def as_root(self, function, *arguments):
+        return getattr(self, function.__name__)(*arguments)
+
     def create_legs(self, old, name, new):
         step = old.step_to(new)
         size_gb = new.count(step.target)
@@ -77,7 +80,7 @@ class FileLegs(test_striped.FileStripes):
             self.create(step.target, name, *owners, size_gb)
         self.coming[name] = new
 
-    def begin_move(self, old, name, new, size_gb, percent):
+    def begin_move(self, old, name, new, size_bytes, percent):
         pass
 
     def move_progress(self, old, name, new):
@@ -89,7 +92,7 @@ class FileLegs(test_striped.FileStripes):
     def complete_legs(self, old, name, new):
         pass
 
-    def end_move(self, kept, name, size_gb):
+    def end_move(self, kept, name, size_bytes):
         pass
 
     def settle_legs(self, new, name, old, forgotten):

@@ -154,7 +154,7 @@ class Vdisk:
             leg_moves.end_move(move[2], NAME, SIZE)
             leg_moves.settle_legs(move[2], NAME, move[0], False)
             delete_moving(step.source)
-            resync_throttle.release()
+            resync_throttle.release_throttle()
 
         def undo():
             if self.lost:
@@ -162,13 +162,13 @@ class Vdisk:
                 raise exception.DiskError('the source is missing')
             leg_moves.end_move(move[0], NAME, SIZE)
             delete_moving(step.target)
-            resync_throttle.release()
+            resync_throttle.release_throttle()
 
         return types.SimpleNamespace(
             is_decided=lambda: self.location == new,
             begin=begin,
             copied=lambda: leg_moves.move_progress(*move),
-            pace=lambda done: resync_throttle.limit(self.percent),
+            pace=lambda done: resync_throttle.limit_copies(self.percent),
             decide=decide,
             finish=finish,
             undo=undo,

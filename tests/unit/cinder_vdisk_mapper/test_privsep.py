@@ -34,6 +34,7 @@ from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import leg_moves
+from nova_diskplacer.disks.lvm import resync_throttle
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.host import files
 
@@ -326,10 +327,10 @@ class AllowListTestCase(testtools.TestCase):
 class BackendsTestCase(testtools.TestCase):
     """Backends run allowed operations with arguments of the right types."""
 
-    def check(self, backend, operations):
+    def check(self, backend, operations, moves=()):
         ran = set()
 
-        def run(operation, *arguments):
+        def run(disk_root, operation, *arguments):
             types = privsep.declared_types(operations[operation])
             self.assertEqual(len(types), len(arguments), operation)
             for value, declared in zip(arguments, types, strict=True):
@@ -338,7 +339,7 @@ class BackendsTestCase(testtools.TestCase):
             return RESULTS.get(operation)
 
         with (
-            mock.patch.object(backend, '_run', run),
+            mock.patch.object(backend.helper, 'run', run),
             mock.patch.object(files, 'exists', return_value=True),
             mock.patch.object(os, 'readlink', side_effect=PermissionError),
             mock.patch.object(os, 'listdir', side_effect=PermissionError),
@@ -354,13 +355,27 @@ class BackendsTestCase(testtools.TestCase):
                         for one in list(parameters.values())[1:]
                     )
                 )
+            for function in moves:
+                types = privsep.declared_types(function)
+                backend.as_root(function, *(VALUES[one] for one in types))
         self.assertEqual({*operations} - {'disk', 'zero'}, ran)
 
     def test_filesystem(self):
         self.check(filesystem.FilesystemBackend('/disks'), privsep.OPERATIONS)
 
     def test_lvm(self):
-        self.check(lvm.LVMBackend('/disks'), privsep_lvm.OPERATIONS)
+        moves = (
+            leg_moves.create_legs,
+            leg_moves.begin_move,
+            leg_moves.move_progress,
+            leg_moves.complete_legs,
+            leg_moves.end_move,
+            leg_moves.release_writes,
+            leg_moves.settle_legs,
+            resync_throttle.limit_copies,
+            resync_throttle.release_throttle,
+        )
+        self.check(lvm.LVMBackend('/disks'), privsep_lvm.OPERATIONS, moves)
 
     def test_operations(self):
         """Each operation calls the function of its name."""
@@ -378,6 +393,7 @@ class BackendsTestCase(testtools.TestCase):
 
 #: methods of a backend that run no operation of their own
 LOOKUPS = (
+    'as_root',
     'attached_path',
     'check_disk',
     'check_location',

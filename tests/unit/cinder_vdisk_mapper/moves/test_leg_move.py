@@ -24,6 +24,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import copy_pace
 from nova_diskplacer.disks import move_records
 from nova_diskplacer.disks.location import Location
+from nova_diskplacer.disks.lvm import leg_moves
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement.client import GB
 from tests.fakes import disks
@@ -52,7 +53,7 @@ class PaceTest(testtools.TestCase):
         with mock.patch.object(time, 'monotonic') as clock:
             for clock.return_value, done in enumerate(copied):
                 told(done)
-        return [one.args[0] for one in self.storage.limit_copies.mock_calls]
+        return [one.args[1] for one in self.storage.as_root.mock_calls]
 
     def test_the_slower_disk_bounds_the_rate(self):
         self.assertAlmostEqual(
@@ -110,12 +111,8 @@ class DecideTestCase(testtools.TestCase):
         self.storage.disk_root = self.useFixture(fixtures.TempDir()).path
         self.storage.disk = self.disks.get
         self.storage.check_disk = self.check_disk
-        for name in ('complete_legs', 'end_move', 'settle_legs'):
-            setattr(
-                self.storage,
-                name,
-                lambda *_, name=name: self.do(name),
-            )
+        self.storage.as_root = self.as_root
+        self.released = []
         snapshots = mock.Mock(return_value=[])
         for target, name, value in (
             (leg_move.locks, 'hold', lambda name: self.hold(name)),
@@ -142,6 +139,12 @@ class DecideTestCase(testtools.TestCase):
         self.held.append(name)
         yield
         self.held.remove(name)
+
+    def as_root(self, function, *arguments):
+        if function is leg_moves.release_writes:
+            self.released.append(arguments)
+        else:
+            self.do(function.__name__)
 
     def do(self, name):
         # nobody attaches, detaches or deletes the volume meanwhile
@@ -187,6 +190,7 @@ class DecideTestCase(testtools.TestCase):
         self.operations.free_gb.return_value = 2
         self.volume.provider_location = str(OLD)
         held = ['server-s', 'moving']
+        self.storage.as_root = mock.Mock()
         with (
             mock.patch.object(
                 leg_move.claim_moves, 'read_unfilled_gb'
@@ -242,25 +246,27 @@ class DecideTestCase(testtools.TestCase):
         )
         piece = VDisk('volume-1', '1', None, 1)
         self.storage.find_vdisk.return_value = self.disks['a'], piece
-        ended = self.storage.end_move = mock.Mock()
+        ended = self.storage.as_root = mock.Mock()
         self.move.undo()
-        ended.assert_called_once_with(OLD, 'volume-1', 2)
+        ended.assert_called_once_with(
+            leg_moves.end_move, OLD, 'volume-1', 2 << 30
+        )
         self.storage.delete_moving.assert_called_once_with('b', 'volume-1')
 
     def test_target_that_is_gone(self):
         self.lose('b')
         self.assertRaises(exception.DiskError, self.move.decide)
         self.assertEqual([], self.done)
-        self.storage.release_writes.assert_not_called()
+        self.assertEqual([], self.released)
         self.volume.provider_location = 'a,b'
         self.assertRaises(exception.DiskError, self.move.finish)
         self.assertEqual([], self.done)
         self.storage.delete_moving.assert_not_called()
-        self.storage.release_writes.assert_called_once_with('volume-1', True)
+        self.assertEqual([('volume-1', True)], self.released)
 
     def test_source_that_is_forgotten(self):
         """It was lost after the decision: nothing is done there."""
-        settle = self.storage.settle_legs = mock.Mock()
+        settle = self.storage.as_root = mock.Mock()
         self.volume.provider_location = 'a,b'
         self.disks['b'] = disks.make_disk(
             'b', held=[VDisk('volume-1', '1', 's', 1)], mbps=SSD_MBPS
@@ -269,12 +275,16 @@ class DecideTestCase(testtools.TestCase):
         self.storage.forgotten.return_value = True
         self.useFixture(fixtures.FakeLogger())
         self.move.finish()
-        settle.assert_called_once_with(NEW, 'volume-1', OLD, True)
+        settle.assert_called_with(
+            leg_moves.settle_legs, NEW, 'volume-1', OLD, True
+        )
         self.storage.delete_moving.assert_not_called()
         self.storage.forgotten.return_value = False
-        settle.side_effect = exception.DiskError('missing')
+        settle.side_effect = [None, exception.DiskError('missing')]
         self.assertRaises(exception.DiskError, self.move.finish)
-        settle.assert_called_with(NEW, 'volume-1', OLD, False)
+        settle.assert_called_with(
+            leg_moves.settle_legs, NEW, 'volume-1', OLD, False
+        )
 
     def test_not_decided(self):
         # as by another process
@@ -282,7 +292,7 @@ class DecideTestCase(testtools.TestCase):
         self.assertRaises(exception.DiskError, self.move.finish)
         self.assertEqual([], self.done)
         # the server uses the other place
-        self.storage.release_writes.assert_not_called()
+        self.assertEqual([], self.released)
 
     def test_source_that_is_gone(self):
         self.disks['b'] = disks.make_disk(
@@ -292,4 +302,4 @@ class DecideTestCase(testtools.TestCase):
         self.assertRaises(exception.DiskError, self.move.undo)
         self.storage.delete_moving.assert_not_called()
         # what waits for the disk fails, as without a move
-        self.storage.release_writes.assert_called_once_with('volume-1', False)
+        self.assertEqual([('volume-1', False)], self.released)

@@ -27,6 +27,14 @@ UUIDS = tuple(f'0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d{n}' for n in (21, 22, 23))
 LOCATION = Location(UUIDS)
 
 
+def limit_copies(percent):
+    """Replace ``resync_throttle.limit_copies``."""
+
+
+def release_throttle():
+    """Replace ``resync_throttle.release_throttle``."""
+
+
 class FakeStripes(fake_lvm.FakeLVM):
     """The groups of three disks.
 
@@ -69,8 +77,8 @@ class FakeStripes(fake_lvm.FakeLVM):
             ('stripes._DIRECTORY', self.mapper),
             ('naming.striped_device', self.path),
             ('naming.moving_device', self.moving_path),
-            ('resync_throttle.limit', lambda percent: None),
-            ('resync_throttle.release', lambda: None),
+            ('resync_throttle.limit_copies', limit_copies),
+            ('resync_throttle.release_throttle', release_throttle),
         ):
             self.useFixture(fixtures.MonkeyPatch(name + target, value))
 

@@ -45,35 +45,35 @@ class ThrottleTestCase(testtools.TestCase):
             return stream.read().strip()
 
     def test_saved_and_restored(self):
-        resync_throttle.release()
+        resync_throttle.release_throttle()
         self.assertEqual('80', self.read())
         # the second one is that of a process after a kill
         for percent in (10, 25):
-            resync_throttle.limit(percent)
+            resync_throttle.limit_copies(percent)
             self.assertEqual(str(percent), self.read())
-        resync_throttle.release()
+        resync_throttle.release_throttle()
         self.assertEqual('80', self.read())
         self.write('70')
-        resync_throttle.release()
+        resync_throttle.release_throttle()
         self.assertEqual('70', self.read())
 
     def test_percent(self):
         for percent in (-1, 0, 101, 1 << 70):
             error = self.assertRaises(
-                exception.DiskError, resync_throttle.limit, percent
+                exception.DiskError, resync_throttle.limit_copies, percent
             )
             self.assertIn(str(percent), str(error))
             self.assertIn('1 to 100', str(error))
         self.assertEqual('80', self.read())
         for percent in (1, 100):
             self.write('')
-            resync_throttle.limit(percent)
+            resync_throttle.limit_copies(percent)
             self.assertEqual(str(percent), self.read())
 
     def test_settings_that_it_has_not_saved(self):
         """Whoever names the directory of the locks writes no other file."""
         victim = os.path.join(self.lock_directory, 'victim')
-        resync_throttle.limit(10)
+        resync_throttle.limit_copies(10)
         saved = os.path.join(self.lock_directory, 'saved', 'mirrors.json')
         with open(saved, encoding='utf-8') as stream:
             fields = json.load(stream)
@@ -88,7 +88,7 @@ class ThrottleTestCase(testtools.TestCase):
             with open(saved, 'w', encoding='utf-8') as stream:
                 json.dump(fields | {'values': values}, stream)
             error = self.assertRaises(
-                exception.DiskError, resync_throttle.release
+                exception.DiskError, resync_throttle.release_throttle
             )
             self.assertIn(saved, str(error))
             self.assertFalse(os.path.exists(victim))
@@ -96,5 +96,7 @@ class ThrottleTestCase(testtools.TestCase):
 
     def test_no_such_setting(self):
         os.unlink(self.path)
-        self.assertRaises(exception.DiskError, resync_throttle.limit, 10)
-        resync_throttle.release()
+        self.assertRaises(
+            exception.DiskError, resync_throttle.limit_copies, 10
+        )
+        resync_throttle.release_throttle()
