@@ -13,7 +13,6 @@
 """Vdisks as logical volumes, one volume group per disk."""
 
 import os
-from typing import Any
 
 from cinder.volume import driver  # noqa: F401 registers volume_clear
 from cinder.volume import volume_utils
@@ -144,9 +143,10 @@ class LVMBackend(striping.StripingBackend):
 
     def _wipe(self, disk: str, name: str, path: str, size_bytes: int) -> bool:
         """Wipe a deleted volume as configured; return whether entirely."""
-        if self._option('volume_clear') == 'none':
+        options = self.configuration or CONF
+        if options.volume_clear == 'none':
             return False
-        megabytes = self._option('volume_clear_size')
+        megabytes = options.volume_clear_size
         all_of_it = not 0 < megabytes < size_bytes // MIB
         if all_of_it and _supports_write_zeroes(path):
             self._run('zero', disk, name)
@@ -155,16 +155,13 @@ class LVMBackend(striping.StripingBackend):
             volume_utils.clear_volume(
                 size_bytes // MIB,
                 path,
-                volume_clear=self._option('volume_clear'),
+                volume_clear=options.volume_clear,
                 volume_clear_size=megabytes if not all_of_it else 0,
-                volume_clear_ionice=self._option('volume_clear_ionice'),
+                volume_clear_ionice=options.volume_clear_ionice,
             )
         except processutils.ProcessExecutionError as error:
             raise exception.DiskError(f'{path}: {error.stderr}') from error
         return all_of_it
-
-    def _option(self, name: str) -> Any:
-        return getattr(self.configuration or CONF, name)
 
 
 def _supports_write_zeroes(path: str) -> bool:

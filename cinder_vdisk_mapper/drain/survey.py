@@ -104,8 +104,7 @@ class Surveyor:
         servers = nova_api.of_hosts(self.context, self.hosts)
         volumes = self._volumes(source)
         # volumes may have been deleted meanwhile, their vdisks first
-        remaining = {vdisk.name for vdisk in backend.disk(uuid).vdisks}
-        backend.check_disk(uuid)
+        remaining = {vdisk.name for vdisk in backend.check_disk(uuid).vdisks}
         surveyor = vdisk_survey.VDiskSurveyor(
             self.context,
             backend,

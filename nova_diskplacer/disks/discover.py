@@ -257,11 +257,13 @@ def _probe(disk_root: str, uuid: str) -> probes.Probe[Disk]:
 def _read(path: str, uuid: str) -> Disk:
     latest = _probes[path].latest
     stat: tuple[int, ...] = ()
-    if latest is not None and latest.health not in UNAVAILABLE:
+    if (
+        standby.is_marked(path)
+        and latest is not None
+        and latest.health not in UNAVAILABLE
+    ):
         stat = standby.read_stat(latest.device)
-    quiet = standby.is_marked(path) and standby.is_quiet(
-        _stats.get(path, ()), stat
-    )
+    quiet = standby.is_quiet(_stats.get(path, ()), stat)
     _stats[path] = stat
     try:
         if not naming.is_entry(path):

@@ -26,7 +26,6 @@ import os
 from typing import NamedTuple
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.host import files as host_files
@@ -97,7 +96,7 @@ def write(disk_root: str, name: str, record: Record) -> None:
     """
     place = _path(disk_root, name)
     for disk in record.disks:
-        discover.disk_path(disk_root, disk)
+        identity.check_uuid(disk)
     with host_files.disk_errors(place):
         directory = os.path.dirname(place)
         if not os.path.isdir(directory):

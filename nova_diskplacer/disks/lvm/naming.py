@@ -154,6 +154,11 @@ def value(tags: collections.abc.Set[str], key: str) -> str:
     return values[0] if len(values) == 1 else ''
 
 
+def number(text: str) -> int | None:
+    """Return the number that the value of a tag is, None if it is none."""
+    return int(text) if text.isdecimal() else None
+
+
 def stripe_tags(location: Location, minimum: int = 0) -> list[str]:
     """Return the tags of each piece of a striped vdisk.
 

@@ -128,7 +128,7 @@ class Group:
             'version': identity.VERSION,
             'uuid': naming.value(self.tags, naming.UUID),
             'medium': naming.value(self.tags, naming.MEDIUM),
-            'mbps': _number(naming.value(self.tags, naming.MBPS)),
+            'mbps': naming.number(naming.value(self.tags, naming.MBPS)),
         }
         try:
             return identity.parse(fields)
@@ -293,7 +293,8 @@ def _group(report: dict[str, Any]) -> Group:
             volume.size_bytes for volume in vdisk_volumes if volume.thin
         )
         free = max(0, size - taken)
-    tags, seqno = _tags(fields['vg_tags']), int(fields['vg_seqno'])
+    tags = frozenset(filter(None, fields['vg_tags'].split(',')))
+    seqno = int(fields['vg_seqno'])
     marks = frozenset(tag for tag in tags if tag.startswith(naming.ZEROED))
     zeroed_tag = min(marks, default='')
     return Group(
@@ -319,10 +320,10 @@ def _volume(
     thin = bool(fields['pool_lv'])
     origin = '' if thin else fields['origin']
     size_bytes = int(fields['origin_size' if origin else 'lv_size'])
-    tags = _tags(fields['lv_tags'])
+    tags = frozenset(filter(None, fields['lv_tags'].split(',')))
     moving = bool(naming.value(tags, naming.MOVING))
     dirty = tuple(tag for tag in tags if tag.startswith(naming.DIRTY_FROM))
-    starts = [_number(tag.partition('=')[2]) or 0 for tag in dirty]
+    starts = [naming.number(tag.partition('=')[2]) or 0 for tag in dirty]
     reason = ''
     if naming.DELETED in tags:
         reason = 'is being deleted'
@@ -339,7 +340,7 @@ def _volume(
         size_bytes,
         not reason,
         naming.stripe_of(tags),
-        _number(naming.value(tags, naming.MINIMUM)) or 0,
+        naming.number(naming.value(tags, naming.MINIMUM)) or 0,
         moving,
     )
     is_leg = vdisk.minimum or moving
@@ -358,11 +359,3 @@ def _volume(
         unusable_reason=reason,
         devices=devices,
     )
-
-
-def _tags(text: str) -> frozenset[str]:
-    return frozenset(text.split(',')) - {''}
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None

@@ -122,7 +122,9 @@ class WipeTestCase(testtools.TestCase):
 
     def test_options_without_a_driver(self):
         self.backend.configuration = None
-        self.assertEqual('zero', self.backend._option('volume_clear'))
+        self.assertEqual((['clear_volume'], True), self.delete())
+        (called,) = self.calls.clear_volume.mock_calls
+        self.assertEqual('zero', called.kwargs['volume_clear'])
 
 
 class BackendTestCase(testtools.TestCase):
