@@ -126,7 +126,7 @@ class LegMove(leg_steps.LegSteps):
         servers = [vdisk.server_id] if vdisk.server_id else []
         with (
             locks.hold_all(f'server-{server}' for server in servers),
-            locks.hold_legs(name),
+            locks.hold(f'legs-{name}'),
         ):
             self._check(self._fresh(), _MOVABLE)
             source, vdisk = storage.usable_vdisk(step.source, name)
@@ -138,7 +138,7 @@ class LegMove(leg_steps.LegSteps):
             target = storage.disk(step.target)
             claim = self._claim_move(source, vdisk, target)
             if claim and not target.has_moving(name):
-                claim.check_target()
+                claim.check_target(target)
                 # tells later if the claim has followed
                 move_records.write(
                     storage.disk_root,
@@ -228,7 +228,10 @@ class LegMove(leg_steps.LegSteps):
 
     def decide(self) -> None:
         storage, name = self.backend.storage, self._name
-        with locks.hold(f'volume-{self.volume.id}'), locks.hold_legs(name):
+        with (
+            locks.hold(f'volume-{self.volume.id}'),
+            locks.hold(f'legs-{name}'),
+        ):
             volume = self._fresh()
             self._check(volume, _DECIDABLE)
             storage.check_disk(self.step.target)
@@ -237,7 +240,10 @@ class LegMove(leg_steps.LegSteps):
 
     def finish(self) -> None:
         step, name, storage = self.step, self._name, self.backend.storage
-        with locks.hold(f'volume-{self.volume.id}'), locks.hold_legs(name):
+        with (
+            locks.hold(f'volume-{self.volume.id}'),
+            locks.hold(f'legs-{name}'),
+        ):
             target = self._check_kept(self.new, step.target)
             move_records.remove(storage.disk_root, name)
             storage.as_root(
@@ -260,7 +266,7 @@ class LegMove(leg_steps.LegSteps):
 
     def undo(self) -> None:
         step, name, storage = self.step, self._name, self.backend.storage
-        with locks.hold_legs(name):
+        with locks.hold(f'legs-{name}'):
             target = storage.disk(step.target)
             coming = target.has_moving(name)
             if not coming and target.health == discover.OK:

@@ -19,6 +19,9 @@ oslo.concurrency's external locks would leave a file for each volume that ever
 was. A fixed number of files would be shared by volumes, and a move holds its
 volume's lock for as long as it copies.
 
+The lock ``legs-<vdisk>`` keeps others from changing the legs of a vdisk. It
+may be taken while that of its volume is held, and those of disks while it is.
+
 The audit runs as root and cinder-volume as another user. A file that root
 makes belongs to the owner of its directory before others can see it.
 """
@@ -103,17 +106,6 @@ def hold_all(
         for name in sorted(set(names)):
             stack.enter_context(hold(name))
         yield
-
-
-def hold_legs(name: str) -> contextlib.AbstractContextManager[None]:
-    """Keep others from changing the legs of a vdisk.
-
-    The lock may be taken while that of its volume is held, and those of disks
-    while it is.
-
-    :raises DiskPlacerError: as :func:`hold`.
-    """
-    return hold(f'legs-{name}')
 
 
 def sweep() -> None:

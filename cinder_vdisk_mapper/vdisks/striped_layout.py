@@ -74,7 +74,7 @@ class Striped(Layout):
         self.striping.deactivate_stripe(self.location, self.name)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        return locks.hold_legs(self.name)
+        return locks.hold(f'legs-{self.name}')
 
     @contextlib.contextmanager
     def hold_in_place(self) -> collections.abc.Iterator[None]:

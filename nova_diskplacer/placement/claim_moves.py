@@ -141,18 +141,16 @@ class VDiskMove:
     read_disk: collections.abc.Callable[[str], discover.Disk]
     unfilled_gb: int | None = None
 
-    def check_target(self) -> None:
+    def check_target(self, target: discover.Disk) -> None:
         """Check that the vdisks fill no claim for vdisks to come.
 
-        The target has none of them yet.
-
+        :param target: has none of them yet.
         :raises DiskError: some are not claimed, and would fill one.
         :raises PlacementError: Placement does not answer.
         """
         if self.unfilled_gb is None:
             return
         lacking_gb = self.size_gb - claimed_gb(self.size_gb, self.unfilled_gb)
-        target = self.read_disk(self.target)
         if lacking_gb and (
             read_unfilled_gb(self.client, self.server, target) > 0
         ):

@@ -177,8 +177,14 @@ def require(uuid: str) -> report.Group:
         raise exception.DiskError(
             f'there is no volume group {naming.group_name(uuid)}'
         )
-    if group.unusable_reason:
-        raise exception.DiskError(f'{group.name}: {group.unusable_reason}')
+    if group.exported:
+        raise exception.DiskError(
+            f'{group.name}: its volume group is exported'
+        )
+    if group.partial:
+        raise exception.DiskError(
+            f'{group.name}: physical volumes of its volume group are missing'
+        )
     return group
 
 

@@ -113,15 +113,6 @@ class Group:
         return not self.thin and not self.zeroed
 
     @property
-    def unusable_reason(self) -> str:
-        """The reason why the group cannot be used, '' without any."""
-        if self.exported:
-            return 'its volume group is exported'
-        if self.partial:
-            return 'physical volumes of its volume group are missing'
-        return ''
-
-    @property
     def identity(self) -> identity.Identity:
         """The identity of the disk."""
         fields = {

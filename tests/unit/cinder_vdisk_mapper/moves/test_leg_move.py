@@ -116,7 +116,6 @@ class DecideTestCase(testtools.TestCase):
         snapshots = mock.Mock(return_value=[])
         for target, name, value in (
             (leg_move.locks, 'hold', lambda name: self.hold(name)),
-            (leg_move.locks, 'hold_legs', lambda name: self.hold('moving')),
             (leg_move.linking, 'save_disk', self.save),
             (leg_move.naming, 'is_exported', lambda volume: False),
             (leg_move.objects.Volume, 'get_by_id', lambda *_: self.volume),
@@ -148,7 +147,7 @@ class DecideTestCase(testtools.TestCase):
 
     def do(self, name):
         # nobody attaches, detaches or deletes the volume meanwhile
-        self.assertEqual(['volume-1', 'moving'], self.held)
+        self.assertEqual(['volume-1', 'legs-volume-1'], self.held)
         self.done.append(name)
 
     def save(self, volume, location):
@@ -189,7 +188,7 @@ class DecideTestCase(testtools.TestCase):
             setattr(self.storage, name, lambda *_, f=found: f)
         self.operations.free_gb.return_value = 2
         self.volume.provider_location = str(OLD)
-        held = ['server-s', 'moving']
+        held = ['server-s', 'legs-volume-1']
         self.storage.as_root = mock.Mock()
         with (
             mock.patch.object(

@@ -162,6 +162,9 @@ class DiscoverTestCase(testtools.TestCase):
         self.groups[UUID] = test_report.parsed(vg_exported='exported')
         self.assertEqual('missing', discover.inspect(self.root, UUID).health)
         self.assertIn('is exported', log.output)
+        self.groups[UUID] = test_report.parsed(vg_partial='partial')
+        self.assertEqual('missing', discover.inspect(self.root, UUID).health)
+        self.assertIn('are missing', log.output)
 
     def test_kinds(self):
         filesystem = UUID.replace('0', '1')

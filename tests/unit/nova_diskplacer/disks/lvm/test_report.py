@@ -173,10 +173,7 @@ class ParseTestCase(testtools.TestCase):
         # the name alone does not make a volume a pool
         self.assertFalse(parsed(volume('pool')).thin)
 
-    def test_unusable(self):
-        self.assertEqual('', parsed().unusable_reason)
-        self.assertIn(
-            'exported', parsed(vg_exported='exported').unusable_reason
-        )
-        self.assertIn('missing', parsed(vg_partial='partial').unusable_reason)
+    def test_states(self):
+        self.assertTrue(parsed(vg_exported='exported').exported)
+        self.assertTrue(parsed(vg_partial='partial').partial)
         self.assertTrue(parsed(vg_permissions='read-only').read_only)
