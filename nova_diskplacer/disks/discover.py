@@ -69,7 +69,7 @@ _log = log_once.ChangeLogger(LOG)
 # Probes by the path of the disk, kept until the process ends.
 _probes: dict[str, probes.Probe['Disk']] = {}
 
-# Counters of the device before the last read, by the path of the disk.
+# Counters of the device before the last read, by the path of a marked disk.
 _stats: dict[str, tuple[int, ...]] = {}
 
 _Result = TypeVar('_Result')
@@ -256,15 +256,7 @@ def _probe(disk_root: str, uuid: str) -> probes.Probe[Disk]:
 
 def _read(path: str, uuid: str) -> Disk:
     latest = _probes[path].latest
-    stat: tuple[int, ...] = ()
-    if (
-        standby.is_marked(path)
-        and latest is not None
-        and latest.health not in UNAVAILABLE
-    ):
-        stat = standby.read_stat(latest.device)
-    quiet = standby.is_quiet(_stats.get(path, ()), stat)
-    _stats[path] = stat
+    quiet = standby.is_marked(path) and _is_quiet(path, latest)
     try:
         if not naming.is_entry(path):
             stored = _read_identity(path, uuid, direct=not quiet)
@@ -290,6 +282,15 @@ def _read(path: str, uuid: str) -> Disk:
         return disk
     _log.log(path, 'Disk %s is missing: %s', path, reason)
     return missing(uuid, path)
+
+
+def _is_quiet(path: str, latest: Disk | None) -> bool:
+    """Return whether a disk that may be in standby is as it was read last."""
+    stat: tuple[int, ...] = ()
+    if latest is not None and latest.health not in UNAVAILABLE:
+        stat = standby.read_stat(latest.device)
+    before, _stats[path] = _stats.get(path, ()), stat
+    return standby.is_quiet(before, stat)
 
 
 def _state(
