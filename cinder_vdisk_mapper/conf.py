@@ -18,6 +18,7 @@ from oslo_config import cfg
 
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping
+from nova_diskplacer.conf import api
 from nova_diskplacer.conf import diskplacer
 
 # The group that Cinder's drivers share: its values are the defaults of all
@@ -125,4 +126,8 @@ def register_opts(config: cfg.ConfigOpts) -> None:
 
 def list_opts() -> list[tuple[Any, list[Any]]]:
     """Entry point of ``oslo.config.opts``."""
-    return [(SHARED_GROUP, OPTS), (DISKPLACER_GROUP, DISKPLACER_OPTS)]
+    return [
+        (SHARED_GROUP, OPTS),
+        (DISKPLACER_GROUP, DISKPLACER_OPTS),
+        (api.GROUP, api.OPTS),
+    ]

@@ -99,8 +99,13 @@ class Checks(upgradecheck.UpgradeCommands):
         return checks.moves(enabled, self.reader.hosts_without_moves())
 
     def weights(self) -> checks.Result:
-        flavors = self.reader.flavors() if self.reader.has_cloud else []
-        return checks.weights(self.reader.weighing_hosts, flavors)
+        hosts = self.reader.weighing_hosts
+        if self.reader.has_cloud:
+            return checks.weights(hosts, self.reader.flavors())
+        result = checks.weights(hosts, ())
+        if hosts and result.code is checks.Code.SUCCESS:
+            return checks.success(f'Flavors: {_NO_CLOUD}')
+        return result
 
     def quotas(self) -> checks.Result:
         return upgrade_quotas.check(

@@ -190,7 +190,7 @@ class StatusTest(base.BaseTestCase):
         code, found = self.run_checks(reader)
         self.assertEqual(0, code)
         self.assertEqual(
-            5,
+            6,
             sum(
                 'OS_AUTH_URL' in (one['details'] or '')
                 for one in found.values()
