@@ -73,8 +73,17 @@ class Change:
         # old profile fills in the keys that are gone.
         for key in self.unset:
             unset(key)
-        if self.set:
+        if not self.set:
+            return
+        try:
             set_(self.set)
+        except Exception as error:
+            if self.unset and _is_refusal(error):
+                # Nova checks all of them before it sets any
+                before = self.flavor.extra_specs
+                with contextlib.suppress(Exception):
+                    set_({key: before[key] for key in self.unset})
+            raise
 
     @property
     def lines(self) -> list[str]:
@@ -92,6 +101,14 @@ class Change:
                 for finding in self.findings
             ),
         ]
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Return whether a client's error is an answer that refuses a request."""
+    status = getattr(error, 'status_code', None) or getattr(
+        error, 'code', None
+    )
+    return isinstance(status, int) and 400 <= status < 500
 
 
 def change(

@@ -275,6 +275,22 @@ class FlavorsTest(TestCase):
         )
         self.assertEqual((0, ''), (status, err))
 
+    def test_apply_what_nova_refuses(self):
+        """Nova checks the extra specs of other namespaces."""
+        self.run_('apply', 'cassandra', 'slim', '--yes')
+        before = dict(self.slim.specs)
+        self.nova.requests.post(
+            f'{fake_nova.URL}/flavors/id-slim/os-extra_specs',
+            [{'status_code': 400}, {'json': self.slim.set}],
+        )
+        status, _, err = self.run_('apply', 'neutral', 'slim', '--yes')
+        self.assertEqual(1, status)
+        self.assertIn('flavor slim: ', err)
+        self.assertEqual(before, self.slim.specs)
+        status, _, err = self.run_('apply', 'neutral', 'slim', '--yes')
+        self.assertEqual((0, ''), (status, err))
+        self.assertNotIn('diskplacer:vdisks', self.slim.specs)
+
     def test_apply_at_the_same_time(self):
         self.run_('apply', 'cassandra', 'slim', '--yes')
 
