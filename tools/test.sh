@@ -174,8 +174,9 @@ stage_unit() {
 
 # Run the functional tests, or those of a package.
 stage_functional() {
-    # they wait for each other, and for disks
-    run_tests "tests/functional${1:+/$1}" 3 --exclude-regex "$IN_LONG"
+    # they wait for each other, and for disks: three leave a fifth of two
+    # processors idle
+    run_tests "tests/functional${1:+/$1}" 4 --exclude-regex "$IN_LONG"
 }
 
 stage_oldest() {
