@@ -15,14 +15,16 @@
 By default a disk reorders the requests in its own queue whatever their
 weights, BFQ prefers queues that it takes for interactive, and a queue keeps
 the disk for a long turn. The other settings have a price: requests at random
-places lose the disk's reordering. So they are set only while weights differ,
-and while they cost no more than ``[diskplacer_weights] prefer`` allows.
+places lose the disk's reordering. So they are set only on a disk at its limit
+while weights differ, and while they cost no more than ``[diskplacer_weights]
+prefer`` allows.
 """
 
 import collections
 import collections.abc
 import contextlib
 import dataclasses
+import math
 import os
 
 from oslo_config import cfg
@@ -57,17 +59,18 @@ _SECTOR = 512
 _NAMES = (_STRICT, _LOW_LATENCY, _MAX_BUDGET)
 _SAVED = (*_NAMES, 'iosched/slice_idle_us')
 
-# Seconds for which a disk stays set after the weights differed last.
+# Seconds for which a disk stays set after it was contended last, and counts as
+# one with several lowered servers after it had them last: both come and go.
 _KEPT_S = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Load:
-    """A disk in an interval in which its active servers differ in weight.
+    """A disk at its limit whose active servers differ in weight.
 
-    ``lowered`` is the number of active servers with a lowered weight. The
-    others are those of ``types.DiskState``: ``throughput`` is the sum of both
-    directions.
+    ``lowered`` is the number of active servers with a lowered weight in an
+    interval. The others are those of ``types.DiskState``: ``throughput`` is
+    the sum of both directions.
     """
 
     lowered: int
@@ -106,14 +109,19 @@ def turn_s(device: Device, trial: turns.Trial) -> float | None:
     return None if trial.choice is None else _choices(device)[trial.choice]
 
 
-def settings(device: Device, turn_s: float) -> dict[str, str]:
+def settings(
+    device: Device, turn_s: float, reference: float | None
+) -> dict[str, str]:
     """Return the settings of a disk whose active servers differ in weight.
 
     :param turn_s: seconds of a turn; BFQ's own on a disk of unknown speed.
+    :param reference: bytes/s of the disk with BFQ's own settings, None if they
+        were not tried. The disk may do less than an operator has said.
     """
     values = {_STRICT: '1', _LOW_LATENCY: '0'}
     if device.mbps:
-        sectors = round(device.mbps * 1e6 * turn_s / _SECTOR)
+        speed = min(device.mbps * 1e6, reference or math.inf)
+        sectors = round(speed * turn_s / _SECTOR)
         values[_MAX_BUDGET] = str(max(1, sectors))
     return values
 
@@ -136,6 +144,7 @@ class BFQSettings:
         )
         self._conf = conf
         self._kept_s: dict[str, float] = {}
+        self._several_s: dict[str, float] = {}
         # by the UUID of a disk, and whether several servers are lowered
         self._trials: dict[tuple[str, bool], turns.Trial] = {}
         # by the UUID of a disk: of what is in force there
@@ -153,16 +162,21 @@ class BFQSettings:
 
         A disk that cannot be changed affects no other.
 
-        :param contended: hard disks with BFQ whose active servers differ in
-            weight.
+        :param contended: hard disks with BFQ at their limit, whose active
+            servers differ in weight.
         :param seconds: the length of the interval.
         :returns: the trials of these disks, and of those that are restored
             soon, by UUID.
         :raises DiskError: the saved settings cannot be listed.
         """
-        tried = {
-            (device.uuid, load.lowered > 1)
+        self._several_s = _less(self._several_s, seconds) | {
+            device.uuid: _KEPT_S
             for device, load in contended.items()
+            if load.lowered > 1
+        }
+        tried = {
+            (device.uuid, device.uuid in self._several_s)
+            for device in contended
         }
         self._trials = {
             key: trial if key in tried else turns.pause(trial, seconds)
@@ -173,11 +187,9 @@ class BFQSettings:
             for device, load in contended.items()
         }
         devices = {device.uuid: device for device in contended}
-        self._kept_s = {
-            uuid: left - seconds
-            for uuid, left in self._kept_s.items()
-            if left > seconds
-        } | dict.fromkeys(trials, _KEPT_S)
+        self._kept_s = _less(self._kept_s, seconds) | dict.fromkeys(
+            trials, _KEPT_S
+        )
         self._in_force = {
             uuid: trial
             for uuid, trial in (self._in_force | trials).items()
@@ -220,7 +232,7 @@ class BFQSettings:
         # read here: what restores settings needs no correct options
         prefer: str = self._conf.diskplacer_weights.prefer
         choices = _choices(device)
-        several = load.lowered > 1
+        several = device.uuid in self._several_s
         trial = self._trials.get((device.uuid, several))
         if trial is None:
             first = min(_OF_SEVERAL if several else _OF_ONE, len(choices) - 1)
@@ -247,7 +259,7 @@ class BFQSettings:
         seconds = turn_s(device, trial)
         if seconds is not None:
             self._own.discard(device.uuid)
-            self._set(device, settings(device, seconds))
+            self._set(device, settings(device, seconds, trial.reference))
         elif is_saved and device.uuid not in self._own:
             self._unset(device)
             self._own.add(device.uuid)
@@ -306,6 +318,15 @@ class BFQSettings:
                         saved.device, name, saved.values[name], self._sys
                     )
         return True
+
+
+def _less(
+    left_s: collections.abc.Mapping[str, float], seconds: float
+) -> dict[str, float]:
+    """Return what is left of seconds after an interval, where any is."""
+    return {
+        uuid: left - seconds for uuid, left in left_s.items() if left > seconds
+    }
 
 
 def _choices(device: Device) -> tuple[float, ...]:

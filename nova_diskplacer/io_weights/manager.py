@@ -187,12 +187,15 @@ class WeightManager:
         for uuid, lowered in contended.items():
             state = sample.disks.get(uuid)
             if (
-                state is not None
-                and self._found.active.get(uuid) == controllers.BFQ_CONTROLLER
-                and sample.devices[uuid].rotational
+                state is None
+                or self._found.active.get(uuid) != controllers.BFQ_CONTROLLER
+                or not sample.devices[uuid].rotational
             ):
+                continue
+            throughput = state.read_bytes + state.write_bytes
+            if turns.is_counted(throughput, state.busy):
                 loads[sample.devices[uuid]] = bfq_settings.Load(
-                    lowered, state.read_bytes + state.write_bytes, state.busy
+                    lowered, throughput, state.busy
                 )
         return loads
 

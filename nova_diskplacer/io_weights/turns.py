@@ -67,9 +67,10 @@ class Trial:
     trial. ``left_s`` is the time until the next trial, None during one, and
     ``kept_s`` how long the last choice was kept. ``counted`` are the seconds
     and the throughput of each interval of the present step, ``reference`` is
-    the throughput with BFQ's own settings, in bytes/s. ``paused_s`` is the
-    time since the last interval that was counted. ``lost`` is the share of the
-    reference that the kept choice cost when it was tried, None before.
+    the throughput when BFQ's own settings were tried last, in bytes/s, None
+    before. ``paused_s`` is the time since the last interval that was counted.
+    ``lost`` is the share of the reference that the kept choice cost when it
+    was tried, None before.
     """
 
     choice: int | None
@@ -85,7 +86,8 @@ class Trial:
 def is_counted(throughput: float, busy: float) -> bool:
     """Return whether a disk was at its limit in an interval.
 
-    One that has completed nothing hangs.
+    Below it turns help nobody, and an interval tells nothing of their price.
+    A disk that has completed nothing hangs.
     """
     return busy >= _BUSY and throughput > 0
 
@@ -140,17 +142,24 @@ def pause(trial: Trial, seconds: float) -> Trial:
     """Return the state after an interval that is not counted.
 
     After ten seconds, what was in force before the trial is again, and for as
-    long as it was. After five minutes the next trial is that of a new load.
+    long as it was; but BFQ's own settings stay if they were being tried: the
+    disk may be at its limit only with turns, which then do harm. After five
+    minutes the next trial is that of a new load.
     """
     paused_s = trial.paused_s + seconds
     if paused_s < (_FORGET_S if trial.left_s is not None else _PAUSE_S):
         return dataclasses.replace(trial, paused_s=paused_s)
     if trial.left_s is not None:
-        return Trial(choice=trial.choice, lost=trial.lost)
+        return Trial(
+            choice=trial.choice, reference=trial.reference, lost=trial.lost
+        )
+    if trial.choice is None:
+        return _keep(trial, None, 0.0)
     return Trial(
         choice=trial.before,
         left_s=trial.kept_s,
         kept_s=trial.kept_s,
+        reference=trial.reference,
         lost=trial.lost,
     )
 
@@ -173,4 +182,10 @@ def _keep(trial: Trial, choice: int | None, lost: float) -> Trial:
     """
     again = choice == trial.before
     kept_s = min(2 * trial.kept_s, _MAX_KEPT_S) if again else _KEPT_S
-    return Trial(choice=choice, left_s=kept_s, kept_s=kept_s, lost=lost)
+    return Trial(
+        choice=choice,
+        left_s=kept_s,
+        kept_s=kept_s,
+        reference=trial.reference,
+        lost=lost,
+    )

@@ -132,7 +132,7 @@ class BFQSettingsTest(testtools.TestCase):
         except FileNotFoundError:
             return []
 
-    def apply(self, *contended, seconds=1.0, lowered=2, mbps=150, busy=1.0):
+    def apply(self, *contended, seconds=1.0, lowered=2, mbps=160, busy=1.0):
         load = bfq_settings.Load(lowered, mbps * 1e6, busy)
         return self.settings.apply(dict.fromkeys(contended, load), seconds)
 
@@ -147,7 +147,7 @@ class BFQSettingsTest(testtools.TestCase):
             self.new()
             for _ in range(45):
                 own = self.get(A) == ORIGINAL
-                trials = self.apply(A, lowered=1, mbps=150 if own else 75)
+                trials = self.apply(A, lowered=1, mbps=160 if own else 80)
             self.assertEqual(kept, self.get(A), prefer)
             lost = 0.5 if prefer == 'latency' else 0.0
             self.assertEqual({A.uuid: lost}, {A.uuid: trials[A.uuid].lost})
@@ -166,6 +166,20 @@ class BFQSettingsTest(testtools.TestCase):
             self.apply(A, lowered=1)
             seen.append(self.get(A)['strict_guarantees'])
         self.assertEqual(['1'] * 19 + ['0'] * 3 + ['1'] * 4, seen)
+
+    def test_turns_follow_what_the_disk_does(self):
+        """A prepared disk has 150 MB/s if the operator has said nothing."""
+        for _ in range(30):
+            self.apply(A, lowered=1, mbps=19.5)
+        # 19.5 MB/s for 2 ms, in sectors of 512 bytes
+        self.assertEqual(CONTENDED | {'max_budget': '76'}, self.get(A))
+
+    def test_several_servers_come_and_go(self):
+        budgets = []
+        for number in range(12):
+            self.apply(A, lowered=1 + number % 2)
+            budgets.append(self.get(A)['max_budget'])
+        self.assertEqual(1, len({*budgets[1:]}), budgets)
 
     def begin_trial(self):
         """Have the first turns tried; BFQ's own settings were in force."""
@@ -222,8 +236,10 @@ class BFQSettingsTest(testtools.TestCase):
         for _ in range(45):
             own = self.get(A) == ORIGINAL
             self.apply(A, lowered=2, mbps=150 if own else 15)
-        for _ in range(5):
-            self.apply(A, lowered=1)
+        for _ in range(3):
+            # several come and go
+            for _ in range(11):
+                self.apply(A, lowered=1)
             self.assertEqual('625', self.get(A)['max_budget'])
             self.apply(A, lowered=2)
             self.assertEqual(ORIGINAL, self.get(A))

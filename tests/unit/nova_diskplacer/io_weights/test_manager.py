@@ -184,12 +184,21 @@ class WeightManagerTest(testtools.TestCase):
         )
         self.assertEqual(1, self.io_cost.adapted)
 
+    def make_disks(self, busy):
+        state = types.DiskState(
+            A, 1.0, 100.0, 20.0, 1.0, 1.0, busy, 2.0, 0.05, None, False, 0.0
+        )
+        return {A.uuid: state}
+
+    def test_a_disk_that_is_not_at_its_limit_keeps_bfqs_own_settings(self):
+        self.disks = self.make_disks(busy=0.5)
+        decision = self.apply(other=1)
+        self.assertEqual({BUSY: 90, IDLE: 100}, decision.weights)
+        self.assertEqual({}, decision.trials)
+        self.assertEqual([{}], self.bfq_settings.contended)
+
     def test_contended(self):
-        self.disks = {
-            A.uuid: types.DiskState(
-                A, 1.0, 100.0, 20.0, 1.0, 1.0, 0.9, 2.0, 0.05, None, False, 0.0
-            )
-        }
+        self.disks = self.make_disks(busy=0.9)
         self.assertEqual({}, self.apply().trials)
         self.assertEqual({A.uuid: TRIAL}, self.apply(other=1).trials)
         self.devices = {A.uuid: dataclasses.replace(A, rotational=False)}

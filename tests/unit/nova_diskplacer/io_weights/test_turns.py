@@ -150,6 +150,20 @@ class StepTest(unittest.TestCase):
             (0, 0.0, before.kept_s), (trial.choice, trial.lost, trial.kept_s)
         )
 
+    def test_turns_that_take_a_disk_to_its_limit_are_not_kept(self):
+        """It does more at once than one request, and has time left then."""
+        trial = turns.Trial(1, left_s=1.0)
+        choices = []
+        for _ in range(300):
+            throughput, busy = (
+                (60.0, 0.7) if trial.choice is None else (40.0, 1.0)
+            )
+            trial = turns.step(
+                trial, throughput, busy, 1.0, turns.TURNS_S, 0.2
+            )
+            choices.append(trial.choice)
+        self.assertEqual({None}, {*choices})
+
     def test_a_disk_that_does_nothing_tells_nothing(self):
         trial = last(turns.Trial(1), 0.0, 0.2, seconds=20)
         trial = last(trial, 0.0, 0.2, seconds=9, own_lost=1.0)
