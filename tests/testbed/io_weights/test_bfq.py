@@ -267,7 +267,7 @@ class SettingsTest(BFQTestCase):
             {
                 name.removeprefix('iosched/'): value
                 for name, value in bfq_settings.settings(
-                    device, turns.TURNS_S[1]
+                    device, turns.TURNS_S[1], None
                 ).items()
             }
             | {'slice_idle_us': '8000'},
