@@ -284,8 +284,7 @@ def _group(report: dict[str, Any]) -> Group:
             volume.size_bytes for volume in vdisk_volumes if volume.thin
         )
         free = max(0, size - taken)
-    tags = frozenset(filter(None, fields['vg_tags'].split(',')))
-    seqno = int(fields['vg_seqno'])
+    tags, seqno = _tags(fields['vg_tags']), int(fields['vg_seqno'])
     marks = frozenset(tag for tag in tags if tag.startswith(naming.ZEROED))
     zeroed_tag = min(marks, default='')
     return Group(
@@ -311,7 +310,7 @@ def _volume(
     thin = bool(fields['pool_lv'])
     origin = '' if thin else fields['origin']
     size_bytes = int(fields['origin_size' if origin else 'lv_size'])
-    tags = frozenset(filter(None, fields['lv_tags'].split(',')))
+    tags = _tags(fields['lv_tags'])
     moving = bool(naming.value(tags, naming.MOVING))
     dirty = tuple(tag for tag in tags if tag.startswith(naming.DIRTY_FROM))
     starts = [naming.number(tag.partition('=')[2]) or 0 for tag in dirty]
@@ -350,3 +349,7 @@ def _volume(
         unusable_reason=reason,
         devices=devices,
     )
+
+
+def _tags(text: str) -> frozenset[str]:
+    return frozenset(text.split(',')) - {''}
