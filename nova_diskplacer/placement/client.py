@@ -259,18 +259,26 @@ class PlacementClient:
         }
 
     def ensure_names(self) -> None:
-        """Create the resource classes and the traits of disks."""
+        """Create the resource classes and the traits of disks.
+
+        The agents of all hosts may do so at once: to create what exists is
+        no error.
+        """
         for name in (GB, MBPS):
             self._call('put', f'/resource_classes/{name}')
-        for name in (
+        names = [
             DISK_TRAIT,
             traits.HOST,
             traits.FORGOTTEN,
             traits.LVM,
             *traits.CACHE_MODES.values(),
             *traits.HEALTH.values(),
-        ):
-            self._call('put', f'/traits/{name}')
+        ]
+        query = 'in:' + ','.join(names)
+        present = self._call('get', f'/traits?name={query}')['traits']
+        for name in names:
+            if name not in present:
+                self._call('put', f'/traits/{name}')
 
     def create_provider(self, uuid: str, name: str, parent: str) -> None:
         """Create a provider below ``parent``."""
