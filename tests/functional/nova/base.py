@@ -385,6 +385,13 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         )
         self._share_router()
         super().setUp()
+        # Nova has idle threads look for work every 10 ms, which is a sixth of
+        # what a test costs: https://bugs.launchpad.net/futurist/+bug/2160159
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'futurist._thread.ThreadWorker.MAX_IDLE_FOR', 0.05
+            )
+        )
         self.flags(rpc_response_timeout=PATIENCE)
         self.notifier.wait_for_versioned_notifications = functools.partial(
             self.notifier.wait_for_versioned_notifications, timeout=PATIENCE
