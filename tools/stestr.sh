@@ -18,6 +18,10 @@
 # PATH is a directory such as tests/unit, a package of it or a package or a
 # module, without .py, below that. Nova and Cinder register options of the same
 # names, so that their code cannot be imported into one process.
+#
+# PACKAGES_AT_ONCE is how many packages run at once, 1 by default. With more, the
+# package with the most code begins first, and what is not "ok" is printed when
+# it has ended: most packages end with a test that the others' workers wait for.
 
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/lib/env.sh"
@@ -36,13 +40,43 @@ if [ -e "$path.py" ]; then
     packages=("$(dirname "$path")/__init__.py")
     set -- "$@" "${path//\//\\.}\\."
 fi
-for package in "${packages[@]}"; do
-    package=${package%/__init__.py}
+
+# Run the tests of a package.
+run_package() {
+    local package=$1 repository=$2
+    shift 2
     echo "== $package"
     # in the background it is ignored, also by all that tests start
     env --default-signal=INT \
-        stestr --test-path "$package" \
-        --repo-url "${STESTR_REPOSITORY:-.}" \
-        run "$@" || status=1
-done
+        stestr --test-path "$package" --repo-url "$repository" run "$@"
+}
+
+# Run the tests of a package beside others. Print what passes at once, and all
+# else, which has many lines, when it has ended.
+run_beside() {
+    local package=$1 directory=$2
+    shift 2
+    mkdir -p "$directory/$package"
+    run_package "$package" "$directory/$package" "$@" |
+        awk -v file="$directory/$package/printed" '
+            /^[{][0-9]+[}] .* [.][.][.] ok$/ { print; fflush(); next }
+            { print > file }'
+    local status=${PIPESTATUS[0]}
+    flock "$directory" cat "$directory/$package/printed"
+    return "$status"
+}
+
+packages=("${packages[@]%/__init__.py}")
+if [ "${PACKAGES_AT_ONCE:-1}" -gt 1 ] && [ ${#packages[@]} -gt 1 ]; then
+    directory=$(mktemp -d)
+    trap 'rm -rf "$directory"' EXIT
+    export -f run_package run_beside
+    du --summarize --apparent-size "${packages[@]}" | sort -rn | cut -f2 |
+        xargs -I {} -P "$PACKAGES_AT_ONCE" \
+            bash -c 'run_beside "$@"' bash {} "$directory" "$@" || status=1
+else
+    for package in "${packages[@]}"; do
+        run_package "$package" "${STESTR_REPOSITORY:-.}" "$@" || status=1
+    done
+fi
 exit $status

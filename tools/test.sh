@@ -174,9 +174,14 @@ stage_unit() {
 
 # Run the functional tests, or those of a package.
 stage_functional() {
-    # they wait for each other, and for disks: three leave a fifth of two
-    # processors idle
-    run_tests "tests/functional${1:+/$1}" 4 --exclude-regex "$IN_LONG"
+    # they wait for each other, and for disks: four at once keep two processors
+    # busy, of two packages if there are more
+    local workers=2
+    if [ -n "${1:-}" ]; then
+        workers=4
+    fi
+    PACKAGES_AT_ONCE=2 run_tests "tests/functional${1:+/$1}" $workers \
+        --exclude-regex "$IN_LONG"
 }
 
 stage_oldest() {

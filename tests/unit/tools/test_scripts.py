@@ -291,6 +291,47 @@ class StagesTest(StestrTestCase):
         self.assertIn('units is not one of: all pep8', done.stderr)
 
 
+class AtOnceTest(StestrTestCase):
+    """Packages of functional tests run two at once."""
+
+    # most of them end while another one prints
+    stestr = """
+package=$2
+for test in 1 2 3; do
+    echo "{0} $package.$test [0.1s] ... ok"
+    echo "$package $test"
+    sleep 0.02
+done
+echo ' - Passed: 1'
+[[ $package != */nova ]]
+"""
+
+    def test_each_prints_all_at_its_end(self):
+        done = self.run_script('functional')
+        lines = done.stdout.splitlines()
+        packages = {
+            f'tests/functional/{path.parent.name}'
+            for path in TOOLS.parent.glob('tests/functional/*/__init__.py')
+        }
+        heads = [line for line in lines if line.startswith('== tests/')]
+        self.assertEqual({f'== {name}' for name in packages}, {*heads})
+        for name in packages:
+            first = lines.index(f'== {name}') + 1
+            self.assertEqual(
+                [f'{name} {test}' for test in (1, 2, 3)] + [' - Passed: 1'],
+                lines[first : first + 4],
+            )
+            for test in (1, 2, 3):
+                passed = f'{{0}} {name}.{test} [0.1s] ... ok'
+                self.assertLess(lines.index(passed), first)
+        # one status that is not 0 is enough
+        self.assertEqual(
+            f'{len(packages)} passed, 1 failed',
+            lines[-1],
+        )
+        self.assertEqual(1, done.returncode)
+
+
 class FailedTextTest(StestrTestCase):
     """The last lines that failed tests say, after the times of the stages."""
 
