@@ -65,7 +65,7 @@ BENCHMARKS = {
     'numa_alignment': Benchmark(
         NONE,
         _SCHEDULER,
-        {'numa_alignment': Run('', 3, '--servers 5 --cells 2', 1)},
+        {'numa_alignment': Run('', 11, '--servers 5 --cells 2', 1)},
     ),
     'worker_race': Benchmark(
         NONE, _SCHEDULER, {'worker_race': Run('', 6, '--runs 5', 1)}
@@ -73,7 +73,7 @@ BENCHMARKS = {
     'exact_claim': Benchmark(
         NONE,
         _SCHEDULER,
-        {'exact_claim': Run('', 10, '--rounds 1 --limit 10', 2)},
+        {'exact_claim': Run('', 5, '--rounds 1 --limit 10', 2)},
     ),
     'scheduler_cost': Benchmark(
         NONE, _SCHEDULER, {'scheduler_cost': Run('', 15, '--rounds 2', 4)}
