@@ -76,7 +76,7 @@ BENCHMARKS = {
         {'exact_claim': Run('', 5, '--rounds 1 --limit 10', 2)},
     ),
     'scheduler_cost': Benchmark(
-        NONE, _SCHEDULER, {'scheduler_cost': Run('', 15, '--rounds 2', 4)}
+        NONE, _SCHEDULER, {'scheduler_cost': Run('', 6, '--rounds 2', 2)}
     ),
     'placement_quality': Benchmark(
         NONE,
