@@ -43,6 +43,8 @@ def vdisks_in_use(
         directory = os.path.join(os.path.realpath(disk.path), inside)
         by_directory[os.path.normpath(directory)] = disk.uuid
         by_directory[os.path.join(devices.DIRECTORY, disk.uuid)] = disk.uuid
+    # a path elsewhere may be on a network filesystem that is away
+    names = {os.path.basename(directory) for directory in by_directory}
     for server in servers:
         for path in server.vdisks:
             if path in striped:
@@ -53,6 +55,8 @@ def vdisks_in_use(
             # parent is not on that disk
             place = os.path.dirname(links.resolve(path))
             parent, name = os.path.split(place)
+            if name not in names:
+                continue
             directory = os.path.join(os.path.realpath(parent), name)
             if directory in by_directory:
                 yield server, path, by_directory[directory]

@@ -12,6 +12,7 @@
 
 import dataclasses
 import os
+from unittest import mock
 
 import fixtures
 from oslotest import base
@@ -77,6 +78,24 @@ class OnDisksTest(base.BaseTestCase):
         self.assertEqual(
             {DISK: [one]}, usage.servers_by_disk([one, two], disks)
         )
+
+    def test_a_network_filesystem_that_is_away_is_not_read(self):
+        os.makedirs(os.path.join(self.root, DISK, 'vdisks'))
+        away = self.useFixture(fixtures.TempDir()).path
+        server = self.server(
+            f'{away}/1/disk', f'{self.root}/{DISK}/vdisks/volume-1'
+        )
+        lstat = os.lstat
+
+        def hang(path, *args, **kwargs):
+            self.assertFalse(os.fspath(path).startswith(away), path)
+            return lstat(path, *args, **kwargs)
+
+        with mock.patch.object(os, 'lstat', hang):
+            self.assertEqual(
+                {DISK: [server]},
+                usage.servers_by_disk([server], [self.disk(DISK)]),
+            )
 
     def test_striped(self):
         path = '/dev/mapper/diskplacer-striped-volume-1'
