@@ -110,9 +110,27 @@ def exclusive_device(device: str, sys: str = sysfs.SYS) -> str:
 
 
 def read(device: str, sys: str = sysfs.SYS) -> Queue:
-    """Return a device's queue."""
+    """Return a device's queue.
+
+    :raises TimeoutError: the device hangs while somebody changes its queue.
+    """
     path = sysfs.device_path(device, sys)
     os.stat(f'{path}/queue')
+    return sysfs.run_for_device(
+        device, f'{path}/queue', lambda: _read(device, path)
+    )
+
+
+def read_setting(device: str, name: str, sys: str = sysfs.SYS) -> str:
+    """Return an attribute of a device's queue as the kernel writes it.
+
+    :raises TimeoutError: the device hangs while somebody changes its queue.
+    """
+    path = f'{sysfs.device_path(device, sys)}/queue/{name}'
+    return sysfs.run_for_device(device, path, lambda: sysfs.read(path))
+
+
+def _read(device: str, path: str) -> Queue:
     values = {}
     for setting in _OF_HEADS if sysfs.nvme_paths(path) else SETTINGS:
         with contextlib.suppress(OSError):

@@ -21,14 +21,18 @@ import errno
 import glob
 import os
 import re
+import time
+import typing
 
 from nova_diskplacer.host import files
 from nova_diskplacer.host import probes
 
 SYS = '/sys'
 
-# Writes that have not ended, by device.
-_pending: dict[str, probes.Job[None]] = {}
+_Result = typing.TypeVar('_Result')
+
+# What has not ended, and since when, by device.
+_pending: dict[str, tuple[probes.Job[typing.Any], float]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,11 +104,18 @@ def logical_block_size(path: str, sys: str = SYS) -> int:
     """Return the bytes of a logical block of a device, 512 if unknown.
 
     :param path: of the device's node.
+    :raises TimeoutError: the device hangs while somebody changes its queue.
     """
     block = device_path(os.path.basename(os.path.realpath(path)), sys)
     if os.path.exists(f'{block}/partition'):
         block = os.path.dirname(block)
-    return int(read_optional(f'{block}/queue/logical_block_size') or 512)
+    size = f'{block}/queue/logical_block_size'
+    return int(
+        run_for_device(
+            os.path.basename(block), size, lambda: read_optional(size)
+        )
+        or 512
+    )
 
 
 def is_built_on(
@@ -205,26 +216,38 @@ def read_optional(path: str) -> str:
         return ''
 
 
-def write_to_device(device: str, path: str, text: str) -> None:
-    """Write a kernel file that concerns a device, with a timeout.
+def run_for_device(
+    device: str, path: str, work: collections.abc.Callable[[], _Result]
+) -> _Result:
+    """Read or write kernel files that concern a device, with a timeout.
 
     The kernel may wait for requests in flight for as long as the device
-    hangs. The write then continues in a thread, and further writes for the
-    device are refused until it ends.
+    hangs: a write of its queue does, and a read of it waits for the write,
+    whoever writes. The work then continues in a thread, and further work for
+    the device is refused until it ends.
 
     :param device: a unique name or number of the device.
-    :raises TimeoutError: this write or an earlier one hangs.
+    :raises TimeoutError: this work or an earlier one hangs.
     """
-    pending = _pending.get(device)
-    if pending is not None and not pending.wait(0):
-        raise TimeoutError(
-            errno.ETIMEDOUT, f'the device hangs, and {path} is not written'
-        )
-    _pending[device] = job = probes.Job(lambda: write(path, text))
+    pending, since = _pending.get(device, (None, 0.0))
+    if pending is not None:
+        left = since + probes.TIMEOUT - time.monotonic()
+        if not pending.wait(max(0.0, left)):
+            raise TimeoutError(
+                errno.ETIMEDOUT, f'the device hangs, and {path} is not used'
+            )
+    job = probes.Job(work)
+    _pending[device] = job, time.monotonic()
     if not job.wait(probes.TIMEOUT):
         raise TimeoutError(errno.ETIMEDOUT, f'{path}: the device hangs')
-    _pending.pop(device, None)
-    job.result()
+    if _pending.get(device, (None, 0.0))[0] is job:
+        _pending.pop(device, None)
+    return job.result()
+
+
+def write_to_device(device: str, path: str, text: str) -> None:
+    """Write a kernel file that concerns a device, as ``run_for_device``."""
+    run_for_device(device, path, lambda: write(path, text))
 
 
 def write(path: str, text: str) -> None:

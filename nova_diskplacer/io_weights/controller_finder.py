@@ -89,6 +89,7 @@ class ControllerFinder:
         self._measured = plain_queue.saved_settings_of(
             conf.diskplacer_agent.state_dir
         )
+        self._active: dict[str, controllers.Controller] = {}
         self._has_bfq: dict[str, bool] = {}
         self._searches = 0
         self._models: dict[str, io_model.Model | None] = {}
@@ -105,7 +106,8 @@ class ControllerFinder:
         """Find the controllers of all disks."""
         if self._on:
             self._restore_others(sample.devices)
-        active, refusals, left_out = {}, {}, {}
+        active: dict[str, controllers.Controller] = {}
+        refusals, left_out = {}, {}
         profiles: collections.abc.Mapping[str, list[definitions.Profile]] = {}
         if self._can_leave_out:
             # as for the scheduler: the kernel's counters keep servers whose
@@ -118,8 +120,15 @@ class ControllerFinder:
                 active[uuid] = self._controller(device, profiles.get(uuid, []))
             except _LeftOutError as reason:
                 left_out[uuid] = str(reason)
+            except TimeoutError as error:
+                # a moment's wait for its queue changes nothing
+                if uuid in self._active:
+                    active[uuid] = self._active[uuid]
+                else:
+                    refusals[uuid] = str(error)
             except (exception.DiskPlacerError, OSError) as error:
                 refusals[uuid] = str(error)
+        self._active = active
         self._searches += 1
         found = Controllers(active, refusals, left_out)
         self._log_findings(found, sample.devices)
@@ -140,15 +149,18 @@ class ControllerFinder:
     def _controller(
         self, device: Device, profiles: list[definitions.Profile]
     ) -> controllers.Controller:
-        name = ''
+        name, is_known = '', True
         try:
             if self._can_leave_out:
                 self._check_profiles(device, profiles)
             name = controllers.configured_controller(device, self._choice)
             if name == controllers.BFQ and self._will_have_bfq(device):
                 return controllers.BFQ_CONTROLLER
+        except TimeoutError:
+            is_known = False
+            raise
         finally:
-            if self._on and name != controllers.IO_COST:
+            if self._on and is_known and name != controllers.IO_COST:
                 self._io_cost.disable(device.uuid)
         if name == controllers.IO_COST:
             model = self._measured_model(device.uuid)

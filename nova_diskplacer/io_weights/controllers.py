@@ -83,8 +83,8 @@ def active_controller(
                 '[diskplacer_agent] queue_tuning=on where the kernel has it '
                 '(CONFIG_IOSCHED_BFQ); or set it yourself, by a udev rule'
             )
-        queue = f'{sys}/class/block/{device.name}/queue'
-        if sysfs.read(f'{queue}/iosched/slice_idle') == '0':
+        slice_idle = 'iosched/slice_idle'
+        if block_queue.read_setting(device.name, slice_idle, sys) == '0':
             raise exception.ContentionError(
                 f'the I/O scheduler of {device.name} is bfq with slice_idle '
                 '0, which makes weights almost ineffective: set '
@@ -135,8 +135,7 @@ def scheduler_of(device: Device, sys: str = sysfs.SYS) -> str:
 
     :raises OSError: the device is gone.
     """
-    path = f'{sys}/class/block/{device.name}/queue/scheduler'
-    listed = sysfs.read(path)
+    listed = block_queue.read_setting(device.name, block_queue.SCHEDULER, sys)
     # a single scheduler (none) is listed without brackets
     return listed.partition('[')[2].partition(']')[0] or listed
 

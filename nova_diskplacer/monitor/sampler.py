@@ -134,19 +134,24 @@ def find_devices(
         try:
             name = block_queue.exclusive_device(disk.device, sys)
             number = block_queue.device_number(name, sys)
+            rotational = _is_rotational(disk, name, sys)
         except (exception.DiskError, OSError) as error:
             missing[disk.uuid] = str(error)
             continue
-        major, minor = map(int, number.split(':'))
-        block = sysfs.find_by_number(os.makedev(major, minor), sys)
         paths = sysfs.nvme_paths(sysfs.device_path(name, sys))
         devices[disk.uuid] = Device(
             disk.uuid,
             name,
             number,
-            # as the operator has told, where a virtual device tells wrongly
-            disk.medium == constants.HDD if disk.medium else block.rotational,
+            rotational,
             disk.mbps,
             tuple(map(os.path.basename, paths)),
         )
     return devices, missing
+
+
+def _is_rotational(disk: discover.Disk, name: str, sys: str) -> bool:
+    # as the operator has told, where a virtual device tells wrongly
+    if disk.medium:
+        return disk.medium == constants.HDD
+    return block_queue.read_setting(name, 'rotational', sys) == '1'

@@ -14,10 +14,13 @@
 
 import os
 import threading
+import time
+from unittest import mock
 
 import fixtures
 import testtools
 
+from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import sysfs
 
 
@@ -276,10 +279,44 @@ class ChangeTestCase(testtools.TestCase):
             try:
                 sysfs.write_to_device(device, path, text)
             except TimeoutError:
-                sysfs._pending[device].wait(60)
+                sysfs._pending[device][0].wait(60)
             else:
                 return
         self.fail('it is not changed')
+
+    def test_a_queue_is_not_read_while_it_is_written(self):
+        """The kernel would have it wait for the write."""
+        sys = self.useFixture(fixtures.TempDir()).path
+        os.makedirs(f'{sys}/class/block/sda/queue')
+        self.assertRaises(
+            TimeoutError, sysfs.write_to_device, 'sda', 'hanging', '1'
+        )
+        for read in (
+            lambda: block_queue.read('sda', sys),
+            lambda: block_queue.read_setting('sda', 'scheduler', sys),
+        ):
+            with mock.patch.object(sysfs, 'read') as mock_read:
+                self.assertRaises(TimeoutError, read)
+            mock_read.assert_not_called()
+        self.answers.set()
+        self.until('sda', 'other', '3')
+        self.assertEqual({}, block_queue.read('sda', sys).values)
+
+    def test_work_of_another_thread_is_waited_for(self):
+        """It is no sign of a device that hangs."""
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.host.probes.TIMEOUT', 60)
+        )
+        thread = threading.Thread(
+            target=sysfs.write_to_device, args=('sda', 'hanging', '1')
+        )
+        thread.start()
+        self.addCleanup(thread.join)
+        while 'sda' not in sysfs._pending:
+            time.sleep(0.001)
+        threading.Timer(0.1, self.answers.set).start()
+        sysfs.write_to_device('sda', 'other', '2')
+        self.assertEqual([('hanging', '1'), ('other', '2')], self.written)
 
     def test_errors(self):
         self.useFixture(

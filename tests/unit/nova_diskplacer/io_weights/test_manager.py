@@ -481,6 +481,23 @@ class WeightManagerTest(testtools.TestCase):
         self.apply(intervals=5)
         self.assertEqual({}, self.io_cost.enabled)
 
+    def test_a_queue_that_hangs_for_a_moment(self):
+        self.configured = controllers.IO_COST
+        self.models = {A.uuid: MODEL}
+        before = self.apply().controllers
+        self.patch(controllers, 'configured_controller', self.hang)
+        decision = self.apply(intervals=5)
+        self.assertEqual({A.uuid: MODEL}, self.io_cost.enabled)
+        self.assertEqual(before, decision.controllers)
+        self.assertEqual({}, decision.refusals)
+        # nothing is known of a disk that begins so
+        self.manager = self.start(mode='on')
+        self.assertEqual({A.uuid: 'hangs'}, self.apply().refusals)
+        self.assertEqual({A.uuid: MODEL}, self.io_cost.enabled)
+
+    def hang(self, device, choice):
+        raise TimeoutError('hangs')
+
     def test_device_time_counts_with_io_cost(self):
         """As many bytes as the disk reads in the time."""
         self.configured = controllers.IO_COST
