@@ -125,9 +125,14 @@ class Probe(Generic[_Result]):
             return True
 
     def _start(self) -> None:
-        self._begun += 1
         self._since = time.monotonic()
-        threading.Thread(target=self._run, daemon=True).start()
+        self._begun += 1
+        try:
+            threading.Thread(target=self._run, daemon=True).start()
+        except BaseException:
+            # as if it had not been requested, or the disk would stay hung
+            self._begun -= 1
+            raise
 
     def _run(self) -> None:
         result, error = None, None

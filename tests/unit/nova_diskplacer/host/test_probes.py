@@ -48,6 +48,18 @@ class LookTest(unittest.TestCase):
         self.assertTrue(probe.wait(second, 60))
         self.assertEqual((2, 0), (probe.latest, probe.waiting))
 
+    def test_no_thread_can_be_started(self):
+        """The disk does not count as hung when threads start again."""
+        probe = probes.Probe(self.probe)
+        start = mock.patch.object(
+            threading.Thread, 'start', side_effect=RuntimeError
+        )
+        with start:
+            self.assertRaises(RuntimeError, probe.request)
+        self.assertEqual(0, probe.waiting)
+        self.go_on.set()
+        self.assertTrue(probe.wait(probe.request(), 60))
+
     def test_an_error_is_raised_and_what_was_seen_stays(self):
         seen = iter(('healthy',))
 
