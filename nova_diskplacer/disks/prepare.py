@@ -91,29 +91,47 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
     """Remove a disk from the disk root for good, but not its data.
 
     The disk is marked as forgotten, even if it is not in the disk root any
-    more. Preparing it again restores its identity and removes the mark.
+    more. Preparing it again restores its identity and removes the mark. It
+    gets no new vdisks meanwhile. If it cannot be removed it stays as it was.
 
     :raises DiskError: the disk holds vdisks, hangs, or is in use otherwise.
     """
     disk_root = os.path.realpath(disk_root)
     path = discover.disk_path(disk_root, uuid)
     with files.disk_errors(path):
-        disk = discover.inspect(disk_root, uuid)
-        if disk.health == discover.HUNG:
-            raise exception.DiskError(
-                f'disk {uuid} is {disk.health} and may hold vdisks'
-            )
-        if disk.vdisks:
-            raise exception.DiskError(
-                f'disk {uuid} holds {len(disk.vdisks)} vdisks: delete their '
-                'volumes and snapshots or move them away first'
-            )
-        # the mark has no effect while the entry exists
-        discover.set_forgotten(disk_root, uuid, True)
+        before = _require_no_vdisks(disk_root, uuid)
+        # the steps take seconds, and it is looked at once no vdisk comes
+        discover.set_draining(disk_root, uuid, True)
+        try:
+            disk = _require_no_vdisks(disk_root, uuid)
+            # the mark has no effect while the entry exists
+            discover.set_forgotten(disk_root, uuid, True)
+            if files.exists(path):
+                _remove_entry(path, uuid, fstab)
+        except (
+            exception.DiskError, OSError, KeyboardInterrupt, SystemExit
+        ):  # fmt: skip
+            if files.exists(path):
+                discover.set_forgotten(disk_root, uuid, False)
+                discover.set_draining(disk_root, uuid, before.draining)
+            raise
         discover.set_draining(disk_root, uuid, False)
-        if files.exists(path):
-            _remove_entry(path, uuid, fstab)
         _remove_standby(disk, path)
+
+
+def _require_no_vdisks(disk_root: str, uuid: str) -> discover.Disk:
+    """Return a disk that answers, or is missing, and has no vdisks."""
+    disk = discover.inspect(disk_root, uuid)
+    if disk.health == discover.HUNG:
+        raise exception.DiskError(
+            f'disk {uuid} is {disk.health} and may hold vdisks'
+        )
+    if disk.vdisks:
+        raise exception.DiskError(
+            f'disk {uuid} holds {len(disk.vdisks)} vdisks: delete their '
+            'volumes and snapshots or move them away first'
+        )
+    return disk
 
 
 def _remove_entry(path: str, uuid: str, fstab: str) -> None:
@@ -250,7 +268,9 @@ def _check_directory(disk_root: str, directory: str) -> str:
         raise exception.DiskError(f'{directory} is on the root disk')
     for disk in discover.discover(disk_root):
         if (
-            disk.health != discover.MISSING
+            disk.health not in discover.UNAVAILABLE
+            # no filesystem is mounted there, and it may lead nowhere
+            and not naming.is_entry(disk.path)
             and os.stat(disk.path).st_dev == filesystem
             and not os.path.samefile(disk.path, directory)
         ):

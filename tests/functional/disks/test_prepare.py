@@ -13,6 +13,7 @@
 """diskplacer-manage disk on real devices."""
 
 import contextlib
+import dataclasses
 import functools
 import io
 import json
@@ -219,6 +220,51 @@ class DeviceTestCase(DiskTestCase):
         self.assertTrue(discover.is_forgotten(self.root, other))
         self.assertEqual([disk['uuid']], self.disks())
         self.assertRefused('not the UUID of a disk', 'forget', 'x')
+
+    def test_forget_a_disk_that_is_busy(self):
+        """It stays as it was: drained, and not forgotten."""
+        disk = self.prepared(self.device)
+        uuid, path = disk['uuid'], disk['path']
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.commands.DEVICE_ATTEMPTS', 1
+            )
+        )
+        for draining in (True, False):
+            discover.set_draining(self.root, uuid, draining)
+            with open(os.path.join(path, 'open'), 'w'):
+                self.assertRefused('umount', 'forget', uuid)
+            self.assertEqual('ok', self.prepared(self.device)['health'])
+            self.assertEqual(
+                [uuid] + [f'{uuid}.draining'] * draining,
+                sorted(os.listdir(self.root)),
+            )
+        self.assertEqual(0, self.manage('forget', uuid)[0])
+
+    def test_forget_that_is_interrupted(self):
+        uuid = self.prepared(self.device)['uuid']
+        for interrupt in (KeyboardInterrupt, SystemExit):
+            with mock.patch.object(
+                prepare, '_remove_entry', side_effect=interrupt
+            ):
+                self.assertRaises(
+                    interrupt, prepare.forget, self.root, uuid, self.fstab
+                )
+            self.assertEqual([uuid], os.listdir(self.root))
+
+    def test_a_vdisk_that_comes_meanwhile(self):
+        """No vdisk comes to a disk that is withheld, but one may have."""
+        disk = self.prepared(self.device)
+        uuid, path = disk['uuid'], disk['path']
+        set_draining = discover.set_draining
+
+        def create(disk_root, uuid, draining):
+            vdisks.create(path, 'volume-1', '1', None, GIB)
+            set_draining(disk_root, uuid, draining)
+
+        with mock.patch.object(discover, 'set_draining', create):
+            self.assertRefused('holds 1 vdisks', 'forget', uuid)
+        self.assertEqual([path], self.loop.mountpoints())
 
     def test_medium_and_throughput(self):
         rotational = f'/sys/class/block/{os.path.basename(self.device)}/queue'
@@ -459,6 +505,18 @@ class DirectoryTestCase(DiskTestCase):
         self.assertEqual([], self.disks())
         self.assertEqual([self.target], self.loop.mountpoints())
         self.assertEqual(uuid, self.prepared(self.target)['uuid'])
+
+    def test_beside_a_volume_group_without_active_volumes(self):
+        self.mount()
+        uuid = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
+        path = os.path.join(self.root, uuid)
+        os.makedirs(self.root)
+        os.symlink(f'/dev/diskplacer-{uuid}', path)
+        disk = dataclasses.replace(
+            discover.missing(uuid, path), health=discover.OK
+        )
+        with mock.patch.object(discover, 'discover', return_value=[disk]):
+            self.assertEqual('ok', self.prepared(self.target)['health'])
 
     def test_directory_of_a_prepared_device(self):
         disk = self.prepared(self.device)
