@@ -89,6 +89,9 @@ class _Server:
     :param methods: the methods that clients call, by name.
     """
 
+    #: Number of threads that call the methods, None for what is configured.
+    threads: int | None = None
+
     def __init__(
         self,
         transport: oslo_messaging.Transport,
@@ -107,7 +110,7 @@ class _Server:
 
     def start(self) -> None:
         """Start receiving."""
-        self._server.start()
+        self._server.start(override_pool_size=self.threads)
 
     def stop(self) -> None:
         """Stop receiving, and wait for callbacks to end."""
@@ -123,6 +126,9 @@ class ReportListener(_Server):
     :param heartbeat: called with each valid heartbeat, in another thread.
     :param send_software: called for each request of ``request_software``.
     """
+
+    # several might call back with two reports of a host in the wrong order
+    threads = 1
 
     def __init__(
         self,

@@ -118,6 +118,24 @@ class MessagingTest(base.BaseTestCase):
         listener.stop()
         self.assertEqual(1, self.log.output.count('malformed report'))
 
+    def test_reports_are_taken_one_after_the_other(self):
+        """The first one may take longer than the second."""
+        heard = queue.Queue()
+        seconds = {'first': 0.2, 'second': 0}
+
+        def take(report):
+            time.sleep(seconds[report['host']])
+            heard.put(report['host'])
+
+        self.start(reports.ReportListener, take)
+        for host in seconds:
+            reports.send_report(
+                self.transport, test_report_format.changed('host', host)
+            )
+        self.assertEqual(
+            ['first', 'second'], [heard.get(timeout=120) for _ in range(2)]
+        )
+
     def test_a_listener_that_fails_hears_the_next_report(self):
         heard = queue.Queue()
 
