@@ -79,8 +79,8 @@ def check_writable(path: str) -> None:
 
     :raises DiskPlacerError: the file cannot be written, or has something else.
     """
-    if os.path.exists(path):
-        read(path)
+    if os.path.exists(path) and not read(path):
+        json_lines.check_first_line(path, version=VERSION)
     with json_lines.Writer(path):
         pass
 

@@ -44,6 +44,24 @@ def read(path: str) -> list[bytes]:
     return content.split(b'\n')[:-1]
 
 
+def check_first_line(path: str, **marks: object) -> None:
+    """Check that a file without a whole line is empty, or begins as ours do.
+
+    The next writer removes what there is.
+
+    :param marks: see :func:`dump`.
+    :raises DiskPlacerError: it has something else, or cannot be read.
+    """
+    beginning = (json.dumps(marks)[:-1] + ', ').encode()
+    with files.disk_errors(path), open(path, 'rb') as stream:
+        content = stream.read(len(beginning))
+    if not beginning.startswith(content):
+        raise exception.DiskPlacerError(
+            f'{path}: its only line is not finished, and does not begin with '
+            f'{beginning.decode()}'
+        )
+
+
 @contextlib.contextmanager
 def line(path: str, number: int) -> collections.abc.Iterator[None]:
     """Raise what is wrong with a line as an error that names it.

@@ -71,11 +71,23 @@ class CheckWritableTest(Base):
         self.assertEqual('', self.content())
 
     def test_something_else_stays(self):
-        self.write('root:x:0:0\nno newline')
-        self.assertRaises(
-            exception.DiskPlacerError, samples.check_writable, self.path
-        )
-        self.assertEqual('root:x:0:0\nno newline', self.content())
+        for content in (
+            'root:x:0:0\nno newline',
+            '{"important": 1}',
+            'gAAAAAB-a-token',
+            '{"version": 12}',
+        ):
+            self.write(content)
+            self.assertRaises(
+                exception.DiskPlacerError, samples.check_writable, self.path
+            )
+            self.assertEqual(content, self.content())
+
+    def test_half_a_first_line_is_removed(self):
+        for content in ('', '{"ver', '{"version": 1, "memory_bytes'):
+            self.write(content)
+            samples.check_writable(self.path)
+            self.assertEqual('', self.content())
 
 
 @ddt.ddt
