@@ -20,6 +20,7 @@ import collections
 import collections.abc
 import dataclasses
 
+from nova_diskplacer import constants
 from nova_diskplacer import flavor
 from nova_diskplacer.client import facts
 
@@ -76,7 +77,7 @@ def by_host(
 def _capacity(
     host: str, disks: list[facts.Disk], request: flavor.VDiskRequest
 ) -> Capacity:
-    fit = [disk for disk in disks if suits(disk, request)]
+    fit = suitable(disks, request)
     slots = [_slots(disk, request) for disk in fit]
     servers = count_servers(slots, request)
     return Capacity(
@@ -85,10 +86,10 @@ def _capacity(
 
 
 def servers_of_host(
-    disks: collections.abc.Iterable[facts.Disk], request: flavor.VDiskRequest
+    disks: collections.abc.Sequence[facts.Disk], request: flavor.VDiskRequest
 ) -> int:
     """Return how many servers the disks of a host have room for."""
-    slots = [_slots(disk, request) for disk in disks if suits(disk, request)]
+    slots = [_slots(disk, request) for disk in suitable(disks, request)]
     return count_servers(slots, request)
 
 
@@ -117,14 +118,29 @@ def _per_disk(request: flavor.VDiskRequest) -> int:
     return min(request.vdisks_per_disk, request.vdisks)
 
 
-def suits(disk: facts.Disk, request: flavor.VDiskRequest) -> bool:
-    """Return whether a disk may hold vdisks of the request."""
-    if request.legs > 1 and not disk.can_stripe:
-        return False
-    return request.media in (flavor.ANY, disk.medium) and (
-        request.cache_mode is None
-        or disk.cache_mode in ('', request.cache_mode)
-    )
+def suitable(
+    disks: collections.abc.Sequence[facts.Disk], request: flavor.VDiskRequest
+) -> list[facts.Disk]:
+    """Return the disks of a host that may hold vdisks of the request.
+
+    As for the scheduler, a host whose disks differ in their cache mode has
+    none, and neither has one whose mode is not known.
+
+    :param disks: all disks of the host.
+    """
+    modes = {
+        disk.cache_mode
+        for disk in disks
+        if disk.cache_mode or disk.health == constants.OK
+    }
+    if request.cache_mode is not None and modes != {request.cache_mode}:
+        return []
+    return [
+        disk
+        for disk in disks
+        if request.media in (flavor.ANY, disk.medium)
+        and (request.legs == 1 or disk.can_stripe)
+    ]
 
 
 def _slots(disk: facts.Disk, request: flavor.VDiskRequest) -> int:

@@ -67,8 +67,13 @@ class Room:
 def space(disks: collections.abc.Iterable[facts.Disk]) -> Space:
     """Return the space of disks."""
     disks = list(disks)
-    total = sum(disk.total_gb - disk.reserved_gb for disk in disks)
-    claimed = sum(disk.claimed_gb for disk in disks)
+    # all of a disk that is drained or missing is reserved; its claims stay
+    offered = [max(0, disk.total_gb - disk.reserved_gb) for disk in disks]
+    total = sum(offered)
+    claimed = sum(
+        min(disk.claimed_gb, gb)
+        for disk, gb in zip(disks, offered, strict=True)
+    )
     return Space(
         len({disk.host for disk in disks}),
         len(disks),
@@ -101,12 +106,12 @@ def _stranded(
 
     :param servers: how many servers fit.
     """
-    suited = [disk for disk in disks if capacity.suits(disk, request)]
+    suited = capacity.suitable(disks, request)
     usable = sum(disk.free_gb for disk in suited)
     server_gb = request.pieces * request.piece_gb
     # each step drops a demand of the request
     any_mbps = dataclasses.replace(request, vdisk_mbps=0)
-    with_room = capacity.servers_of_host(suited, any_mbps)
+    with_room = capacity.servers_of_host(disks, any_mbps)
     pieces = sum(disk.free_gb // request.piece_gb for disk in suited)
     on_any = pieces // request.pieces
     return {

@@ -87,12 +87,30 @@ class CapacityTest(base.BaseTestCase):
             disk('a'),
             disk('b', medium=constants.SSD),
             disk('c', health=constants.HUNG),
-            disk('d', cache_mode='writeback'),
         ]
-        found = one(
-            disks, media=HDD, cache_mode='none', mapping='consolidated'
-        )
+        found = one(disks, media=HDD, mapping='consolidated')
         self.assertEqual((2, 5), (found.disks, found.servers))
+
+    def test_cache_mode_is_that_of_the_host(self):
+        for modes, servers in (
+            (('none', 'none'), 10),
+            (('none', 'writeback'), 0),
+            # not known yet
+            (('', ''), 0),
+            (('none', ''), 0),
+        ):
+            disks = [
+                disk(uuid, cache_mode=mode)
+                for uuid, mode in zip('ab', modes, strict=True)
+            ]
+            request = {'cache_mode': 'none', 'mapping': 'consolidated'}
+            self.assertEqual(servers, one(disks, **request).servers)
+        # it has never been read, and is no vdisk's
+        disks = [
+            disk('a', cache_mode='none'),
+            disk('b', health=constants.HUNG),
+        ]
+        self.assertEqual(5, one(disks, **request).servers)
 
     @given(
         st.lists(st.integers(0, 8), max_size=5),

@@ -33,6 +33,19 @@ class FleetTest(base.BaseTestCase):
         )
         self.assertEqual(fleet.Space(2, 2, 160, 112, 0.3, 72), space)
 
+    def test_space_of_a_disk_that_is_not_offered(self):
+        """Its claims are none of the space that is left."""
+        away = disk('a', total_gb=100, reserved_gb=100, claimed_gb=100)
+        space = fleet.space([away, disk('b', total_gb=100, claimed_gb=50)])
+        self.assertEqual((100, 0.5), (space.total_gb, space.committed))
+        space = fleet.space([away])
+        self.assertEqual((0, 0.0), (space.total_gb, space.committed))
+
+    def test_cache_mode_of_the_host(self):
+        disks = [disk('a', cache_mode='none'), disk('b', cache_mode='')]
+        self.assert_room((0, 0, 'medium 200'), disks, cache_mode='none')
+        self.assert_room((10, 1, ''), disks)
+
     def test_no_disks(self):
         self.assertEqual(fleet.Space(0, 0, 0, 0, 0.0, 0), fleet.space([]))
         room = fleet.room([], flavor.VDiskRequest(2, 10))
