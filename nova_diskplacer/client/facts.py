@@ -179,6 +179,22 @@ def is_host(name: str, other: str) -> bool:
     return other in (name, short_host(name)) or name == short_host(other)
 
 
+class HostNames:
+    """Names of hosts, which may be asked with or without their domains."""
+
+    def __init__(self, names: collections.abc.Iterable[str]) -> None:
+        self._names = set(names)
+        self._short = {short_host(name) for name in self._names}
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether ``is_host`` is true for one of them."""
+        return (
+            name in self._names
+            or short_host(name) in self._names
+            or name in self._short
+        )
+
+
 def short_names(
     names: collections.abc.Iterable[str], least: int = 4
 ) -> dict[str, str]:

@@ -12,6 +12,7 @@
 
 """Reads the hosts that take servers and have disks for them."""
 
+import collections
 import collections.abc
 
 from nova_diskplacer.client import capacity
@@ -34,8 +35,8 @@ class Room:
         self._chosen = chosen
         self._disks: list[facts_.Disk] | None = None
         self._hosts_of_nodes: dict[str, str] = {}
-        self._computes: set[str] = set()
-        self._backends: set[tuple[str, str]] = set()
+        self._computes = facts_.HostNames(())
+        self._backends: dict[str, facts_.HostNames] = {}
 
     def forget(self) -> None:
         """Have the room be read anew: servers have moved."""
@@ -54,43 +55,48 @@ class Room:
             return None
         if self._disks is None:
             self._hosts_of_nodes = cloud.read_hosts_of_nodes(self._connection)
-            self._computes = {
+            self._computes = facts_.HostNames(
                 service['host']
                 for service in cloud.read_compute_services(self._connection)
                 if _serves(service)
-            }
-            self._backends = {
+            )
+            self._backends = _by_section(
                 cloud.backend_of(service)
                 for service in cloud.read_volume_services(self._connection)
                 if _serves(service)
-            }
+            )
             self._disks = placement_disks.read_room(
                 cloud.placement(self._connection), self._chosen
             )
-        sections = {volume.section for volume in server.volumes}
-        hosts = (
+        backends = [
+            self._backends.get(section, facts_.HostNames(()))
+            for section in {volume.section for volume in server.volumes}
+        ]
+        with_room = (
             self._hosts_of_nodes.get(room.host, room.host)
             for room in capacity.capacities(self._disks, server.request)
             if room.servers
         )
         return [
             host
-            for host in hosts
+            for host in with_room
             if not facts_.is_host(host, server.host)
-            and _names(host, self._computes)
-            and all(
-                _names(host, self._hosts_of(section)) for section in sections
-            )
+            and host in self._computes
+            and all(host in hosts for hosts in backends)
         ]
-
-    def _hosts_of(self, section: str) -> set[str]:
-        return {host for host, name in self._backends if name == section}
 
 
 def _serves(service: cloud.Item) -> bool:
     return bool(service['status'] == 'enabled' and service['state'] == 'up')
 
 
-def _names(host: str, hosts: collections.abc.Iterable[str]) -> bool:
-    """Return whether one of the hosts is this one."""
-    return any(facts_.is_host(host, other) for other in hosts)
+def _by_section(
+    backends: collections.abc.Iterable[tuple[str, str]],
+) -> dict[str, facts_.HostNames]:
+    """Return the hosts of the backends with each name of a section."""
+    hosts = collections.defaultdict(list)
+    for host, section in backends:
+        hosts[section].append(host)
+    return {
+        section: facts_.HostNames(names) for section, names in hosts.items()
+    }
