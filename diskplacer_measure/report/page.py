@@ -49,7 +49,7 @@ def draw(report: contents.Report) -> str:
             '<html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width">',
             markup.tag('title', html.escape(title)),
-            f'<style>{style.read_text()}</style>',
+            f'<style>{style.read_text(encoding="utf-8")}</style>',
             '</head><body>',
             markup.tag('h1', html.escape(title)),
             _head(report),

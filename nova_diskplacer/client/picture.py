@@ -72,7 +72,6 @@ def page(
     names = {
         server.id: server.name for server in facts.servers.values()
     } | short
-    files = importlib.resources.files(__package__)
     return '\n'.join(
         (
             '<!DOCTYPE html>',
@@ -80,7 +79,7 @@ def page(
             '<meta name="viewport" content="width=device-width">',
             '<meta name="color-scheme" content="light dark">',
             '<title>Map of vdisks</title>',
-            f'<style>{files.joinpath("picture.css").read_text()}</style>',
+            f'<style>{_text("picture.css")}</style>',
             '</head><body>',
             '<h1>Map of vdisks</h1>',
             picture_head.summary(disks, len(hosts), rows),
@@ -90,10 +89,16 @@ def page(
             'placeholder="host, server, volume, disk, hung, full, pending …">'
             '</label> <span id="shown" role="status"></span>',
             markup.tag('main', '\n'.join(hosts), id='hosts'),
-            f'<script>{files.joinpath("picture.js").read_text()}</script>',
+            f'<script>{_text("picture.js")}</script>',
             '</body></html>\n',
         )
     )
+
+
+def _text(name: str) -> str:
+    """Return a file of this package."""
+    file = importlib.resources.files(__package__).joinpath(name)
+    return file.read_text(encoding='utf-8')
 
 
 def _hues(rows: Rows) -> dict[str | None, float]:

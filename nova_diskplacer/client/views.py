@@ -274,8 +274,9 @@ def write_html(
 
     :raises DiskPlacerError: the file cannot be written.
     """
+    page = picture.page(facts, rows, findings)
     try:
         with open(path, 'w', encoding='utf-8') as file:
-            file.write(picture.page(facts, rows, findings))
+            file.write(page)
     except OSError as error:
         raise exception.DiskPlacerError(f'--html {path}: {error}') from error
