@@ -20,8 +20,8 @@ with a usage tier, it is the mean of all disks of the host that are ``ok``: the
 server's vdisks will be attached later. A disk without a report of pressure
 counts as 0.
 
-With the default multiplier, 1.0, a host loses at most as much as it gains by
-DiskPlacementWeigher. Requests without ``diskplacer:`` extra specs are not
+With the multiplier of DiskPlacementWeigher, as by default, a host loses at
+most as much as it gains by that. Requests without ``diskplacer:`` extra specs are not
 weighed.
 """
 

@@ -117,7 +117,8 @@ def _why_volume(
         return f'has not settled: its data is on host {volume.moving_from}'
     if not vdisks:
         return 'is reported by no agent'
-    if volume.is_striped or len(vdisks) > len({v.host for v in vdisks}):
+    # a host that has got another provider reports each vdisk by both
+    if volume.is_striped or len(vdisks) > len({v.provider for v in vdisks}):
         return 'is striped or elastic, and does not change hosts'
     if is_live and volume.is_file:
         return 'is attached as a file, and does not migrate live'

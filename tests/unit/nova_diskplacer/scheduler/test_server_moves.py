@@ -186,3 +186,11 @@ class WhyPinnedTest(unittest.TestCase):
         """Cinder has moved the volume, and not deleted it there yet."""
         copies = [copy('v', 'host0'), copy('v', 'host1')]
         self.assertEqual('', self.why([attached('v', 'host1')], copies))
+
+    def test_a_host_with_two_providers_has_no_stripe(self):
+        """Its former one counts until the report is old."""
+        copies = [
+            dataclasses.replace(copy('v', 'host1'), provider=provider)
+            for provider in ('before', 'now')
+        ]
+        self.assertEqual('', self.why([attached('v', 'host1')], copies))
