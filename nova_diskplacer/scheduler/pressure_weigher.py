@@ -21,8 +21,8 @@ server's vdisks will be attached later. A disk without a report of pressure
 counts as 0.
 
 With the multiplier of DiskPlacementWeigher, as by default, a host loses at
-most as much as it gains by that. Requests without ``diskplacer:`` extra specs are not
-weighed.
+most as much as it gains by that. Requests without ``diskplacer:`` extra specs
+are not weighed.
 """
 
 import typing
