@@ -73,15 +73,17 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
 
     A new volume must fit into the free space of one disk of the backend, and
     into its unclaimed space if it has no server. An existing volume fits where
-    it is.
+    it is, whatever has become of its server. What is made of a snapshot or a
+    volume goes to the disks of that, which the driver checks.
 
     The scheduler hint ``local_to_instance`` names the server, or the name that
-    nova-compute gives to a blank volume. A volume that nova-compute makes of
-    an image has no name; it is on the host of the server that was created by
-    the request whose ID Nova passes on. Backends without the capability
-    ``vdisk_mapper`` are filtered by capacity only, and so are all backends if
-    the request names no server. If the server of the hint does not exist,
-    belongs to another project or has no host, no vdisk backend passes.
+    nova-compute gives to a blank volume, which counts until it is detached. A
+    volume that nova-compute makes of an image has no name; it is on the host
+    of the server that was created by the request whose ID Nova passes on.
+    Backends without the capability ``vdisk_mapper`` are filtered by capacity
+    only, and so are all backends if the request names no server. If the server
+    of the hint does not exist, belongs to another project or has no host, no
+    vdisk backend passes.
     """
 
     def __init__(self) -> None:
@@ -100,19 +102,24 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
         # a request may have no properties of a volume
         spec = filter_properties.get('request_spec') or {}
         properties = spec.get('volume_properties') or {}
+        if (
+            _exists(properties)
+            and properties.get('host') == backend_state.backend_id
+        ):
+            return self._has_capacity(backend_state, filter_properties)
         host, stripe_disks = self._placed_by(
             spec, properties, filter_properties
         )
         backend = volume_utils.extract_host(backend_state.backend_id, 'host')
         if host not in (ANYWHERE, backend):
             return False
-        is_here = (
-            properties.get('status') != 'creating'
-            and properties.get('host') == backend_state.backend_id
-        )
-        if is_here or (
-            host == ANYWHERE and _fits(backend_state, properties, UNCLAIMED)
-        ):
+        if _is_copy(spec, properties):
+            # the driver checks the disks of the source
+            return (
+                host != ANYWHERE
+                and _fits(backend_state, properties, FREE, stripe_disks)
+            ) or self._has_capacity(backend_state, filter_properties)
+        if host == ANYWHERE and _fits(backend_state, properties, UNCLAIMED):
             return self._has_capacity(backend_state, filter_properties)
         # the driver knows what is claimed now; the report may be old
         return host != ANYWHERE and _fits(
@@ -132,9 +139,11 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
     ) -> _Placed:
         """Return where the server of a volume is; ANYWHERE without one."""
         hint = (filter_properties.get('scheduler_hints') or {}).get(HINT)
-        server_id = hint or naming.server_of_blank_volume(
-            properties.get('display_name')
-        )
+        named = naming.server_of_blank_volume(properties.get('display_name'))
+        # a volume keeps the name when it has left its server
+        if _exists(properties) and not _is_attached(properties):
+            named = None
+        server_id = hint or named
         if not server_id:
             if not _is_of_boot(spec, properties):
                 return _ANYWHERE
@@ -144,8 +153,13 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
             LOG.warning('%s=%r is not the UUID of a server', HINT, server_id)
             return _ANYWHERE if hint is None else _Placed(None)
         if server_id not in self._placed:
+            context = filter_properties['context']
+            project_id = context.project_id
+            if _exists(properties):
+                # an administrator's context has another project
+                project_id = properties.get('project_id')
             self._placed[server_id] = self._find(
-                filter_properties['context'], server_id, hint is not None
+                context, server_id, project_id, hint is not None
             )
         return self._placed[server_id]
 
@@ -180,7 +194,9 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
         return _Placed(hosts.pop())
 
     @staticmethod
-    def _find(context: Any, server_id: str, hinted: bool) -> _Placed:
+    def _find(
+        context: Any, server_id: str, project_id: str | None, hinted: bool
+    ) -> _Placed:
         try:
             server = nova_api.get(context, server_id)
         except nova_server.NovaError as error:
@@ -190,11 +206,11 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
             # users may give a volume the name of a blank one
             LOG.warning('There is no server %s', server_id)
             return _Placed(None) if hinted else _ANYWHERE
-        if server.project_id != context.project_id:
+        if server.project_id != project_id:
             LOG.warning(
                 'No vdisk backend passes: server %s is not in project %s',
                 server_id,
-                context.project_id,
+                project_id,
             )
             return _Placed(None)
         if server.host is None:
@@ -203,6 +219,26 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
             )
         request = server.request
         return _Placed(server.host, request.stripe_disks if request else 1)
+
+
+def _exists(properties: dict[str, Any]) -> bool:
+    """Return whether a request is about a volume that exists."""
+    return properties.get('status') not in (None, 'creating')
+
+
+def _is_copy(spec: Any, properties: dict[str, Any]) -> bool:
+    """Return whether something is made on the disks of volumes or snapshots.
+
+    Of a group that is made of another one, the size is that of all volumes.
+    """
+    of_group = spec.get('group_id') and properties.get('status') is None
+    return bool(
+        spec.get('snapshot_id') or spec.get('source_volid') or of_group
+    )
+
+
+def _is_attached(properties: dict[str, Any]) -> bool:
+    return bool(properties.get('attach_status') == 'attached')
 
 
 def _is_of_boot(spec: Any, properties: dict[str, Any]) -> bool:

@@ -115,6 +115,8 @@ class StripedTestCase(base.CinderTestCase):
         self.assertEqual(','.join(self.disks), row.provider_location)
         self.assertEqual([['theirs', 'volume']] * 3, self.held())
         self.assertEqual(dict.fromkeys(self.disks, 2), self.host.reserved())
+        # the scheduler knows that no disk has room for all of it
+        self.volume[0].manager.publish_service_capabilities(self.context)
         snapshot = self.api.api_post(
             '/snapshots',
             {'snapshot': {'volume_id': volume['id'], 'force': True}},

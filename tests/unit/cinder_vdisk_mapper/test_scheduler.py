@@ -31,6 +31,7 @@ BLANK = f'{SERVER}-blank-vol'
 HINT = {'local_to_instance': SERVER}
 IMAGE = str(uuid.uuid4())
 REQUEST = f'req-{uuid.uuid4()}'
+MEMBER = context.RequestContext('user', 'project', is_admin=False)
 
 
 class FilterTestCase(testtools.TestCase):
@@ -249,7 +250,15 @@ class BootFromImageTest(FilterTestCase):
 
 
 class LargestVDiskTestCase(FilterTestCase):
-    def passes(self, properties, **capabilities):
+    def passes(
+        self,
+        volume_properties,
+        of=None,
+        snapshot_id=None,
+        source_volid=None,
+        group_id=None,
+        **capabilities,
+    ):
         """Tell whether a backend passes where no disk has 11 GiB free."""
         backend = mock.Mock(
             backend_id='node@vdisk#vdisk',
@@ -263,8 +272,13 @@ class LargestVDiskTestCase(FilterTestCase):
         return scheduler.VDiskLocalityFilter().backend_passes(
             backend,
             {
-                'context': None,
-                'request_spec': {'volume_properties': properties},
+                'context': of or MEMBER,
+                'request_spec': {
+                    'volume_properties': volume_properties,
+                    'snapshot_id': snapshot_id,
+                    'source_volid': source_volid,
+                    'group_id': group_id,
+                },
             },
         )
 
@@ -306,6 +320,69 @@ class LargestVDiskTestCase(FilterTestCase):
         there = {'host': 'else@vdisk#vdisk', 'status': 'available'}
         self.assertTrue(self.passes({'size': 10, **there}))
         self.assertFalse(self.passes({'size': 11, **there}))
+
+    def test_existing_without_its_server(self):
+        """The name counts for a volume that its server has, and elsewhere."""
+        detached = {
+            'host': 'node@vdisk#vdisk',
+            'status': 'extending',
+            'attach_status': 'detached',
+            'display_name': BLANK,
+            'project_id': 'project',
+            'size': 10,
+        }
+        admin = context.RequestContext('admin', 'admins', is_admin=True)
+        elsewhere = nova_api.Server(SERVER, 'project', 'other', None)
+        for answer in (
+            elsewhere,
+            nova_api.Server(SERVER, 'project', None, None),
+            nova_server.NovaError('away'),
+        ):
+            with mock.patch.object(nova_api, 'get', side_effect=[answer]):
+                self.assertTrue(self.passes(detached, admin))
+            with mock.patch.object(nova_api, 'get', side_effect=[answer]):
+                there = {**detached, 'host': 'else@vdisk#vdisk'}
+                self.assertTrue(self.passes(there, admin))
+        attached = {
+            **detached,
+            'host': 'node@other#vdisk',
+            'attach_status': 'attached',
+        }
+        with mock.patch.object(nova_api, 'get', return_value=elsewhere):
+            self.assertFalse(self.passes(attached, admin))
+        here = nova_api.Server(SERVER, 'project', 'node', None)
+        with mock.patch.object(nova_api, 'get', return_value=here):
+            self.assertTrue(self.passes(attached, admin))
+            other = {**attached, 'project_id': 'other'}
+            self.assertFalse(self.passes(other, admin))
+
+    def test_copies(self):
+        """The driver checks the disks of the source, also of a stripe."""
+        for spec in (
+            {'snapshot_id': IMAGE, 'volume_properties': {'size': 40}},
+            {
+                'source_volid': IMAGE,
+                'volume_properties': {'size': 40, 'status': 'creating'},
+            },
+        ):
+            self.assertTrue(self.passes(**spec))
+        # a group of another one: the size is that of all of its volumes
+        of_group = {'group_id': IMAGE, 'volume_properties': {'size': 40}}
+        self.assertTrue(self.passes(**of_group))
+        new = {'size': 40, 'status': 'creating'}
+        self.assertFalse(self.passes(new, group_id=IMAGE))
+        self.has_capacity.return_value = False
+        self.assertFalse(self.passes(**spec))
+        # one of a server may fill its claim
+        with mock.patch.object(
+            scheduler.VDiskLocalityFilter,
+            '_find',
+            return_value=scheduler._Placed('node'),
+        ):
+            copy = {'status': 'creating', 'display_name': BLANK, 'size': 10}
+            self.assertTrue(self.passes(copy, snapshot_id=IMAGE))
+            copy['size'] = 11
+            self.assertFalse(self.passes(copy, snapshot_id=IMAGE))
 
     def test_requests_about_no_volume(self):
         self.assertTrue(self.passes({}))
