@@ -458,25 +458,6 @@ class VDiskMapperDriver(driver.VolumeDriver):
                     context, attach_info, volume, properties, force=True
                 )
 
-    def _connect_device(self, conn: dict[str, Any]) -> dict[str, Any]:
-        """Attach a volume to this host, by a link if it is encrypted."""
-        attach_info = super()._connect_device(conn)
-        if conn['data'].get('encrypted'):
-            return encryption.add_link(attach_info, self.host)
-        return attach_info
-
-    def _detach_volume(
-        self,
-        context: Any,
-        attach_info: dict[str, Any] | None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        try:
-            super()._detach_volume(context, attach_info, *args, **kwargs)
-        finally:
-            encryption.remove_link(attach_info)
-
     # Groups. All methods are implemented, because Cinder calls those of the
     # legacy consistency groups in place of a missing one.
 

@@ -27,6 +27,7 @@ from oslo_log import log as logging
 from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper.attach import bind_failures
 from cinder_vdisk_mapper.attach import bind_request
+from cinder_vdisk_mapper.attach import copy_links
 from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
@@ -292,12 +293,15 @@ class Connections:
         self.operations.at(location, name).activate(volume)
         if connector.get('host') not in self.names:
             return self.exporter.connection(volume, connector)
+        device_path = path or self.local_path(volume)
+        if not path and copy_links.is_needed(volume):
+            device_path = copy_links.add(volume, device_path, self.host)
         return {
             'driver_volume_type': base.BLOCK_DEVICE
             if path and backend.is_linked_to_device(name)
             else backend.connection_type,
             'data': {
-                'device_path': path or self.local_path(volume),
+                'device_path': device_path,
                 'vdisk': {'disk': str(location), 'host': self._hostname},
             },
         }
@@ -332,6 +336,8 @@ class Connections:
                 return stays
         if connector and connector.get('host') not in self.names:
             self.exporter.disconnect(volume, connector)
+        elif copy_links.is_needed(volume):
+            copy_links.remove(volume, self.host)
         return None
 
     def local_path(self, volume: Volume) -> str:

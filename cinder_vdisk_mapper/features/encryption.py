@@ -21,13 +21,12 @@ needs an existing device only.
 os-brick's encryptors replace the device that they are given by a link to
 their own. Nova uses them for providers other than LUKS, so the driver refuses
 these providers: the vdisk's file would be replaced. Cinder uses them to copy
-a volume to one with another key, so the driver gives it a link.
+a volume to one with other encryption, see ``attach.copy_links``.
 """
 
 import binascii
 import contextlib
 import os
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,8 +46,6 @@ CONF = cfg.CONF
 
 # id of the key in qemu-img's arguments
 _KEY = 'luks'
-
-_LINK = 'link'
 
 # of qemu-img's benchmark of hashes, which fails now and then
 _ATTEMPTS = 50
@@ -115,27 +112,6 @@ def write_image(
             f'driver=luks,key-secret={_KEY},file.filename={device}',
             *('--object', secret, '--target-image-opts'),
         )
-
-
-def add_link(attach_info: dict[str, Any], host: str) -> dict[str, Any]:
-    """Replace the path of an attached device by a link to it.
-
-    :param host: Cinder host of the backend, which removes such links when it
-        starts.
-    """
-    device = attach_info['device']
-    link = os.path.join(
-        volume_utils.image_conversion_dir(), f'{uuid.uuid4().hex[:12]}-{host}'
-    )
-    os.symlink(device['path'], link)
-    return {**attach_info, 'device': {**device, 'path': link, _LINK: link}}
-
-
-def remove_link(attach_info: dict[str, Any] | None) -> None:
-    """Remove the link to a device that was attached."""
-    if attach_info and _LINK in attach_info['device']:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(attach_info['device'][_LINK])
 
 
 @contextlib.contextmanager

@@ -13,14 +13,18 @@
 """Encrypted volumes in real Cinder, with keys in memory."""
 
 import os
+import stat
 import subprocess
+from unittest import mock
 
 import fixtures
 from castellan.tests.unit.key_manager import mock_key_manager
 from cinder import objects
+from os_brick.encryptors import luks
 
 from tests import loops
 from tests.functional.cinder import test_driver
+from tests.functional.cinder import test_migration
 
 GIB = 1 << 30
 
@@ -126,3 +130,130 @@ class EncryptionTestCase(test_driver.DriverTestCase):
         images = test_driver.Images(b'image' * 1000)
         self.copy(row, images)
         self.assertEqual(images.content, self.content(device, row))
+
+
+class DMCrypt(fixtures.Fixture):
+    """Keeps devices open as dm-crypt does, in the place of cryptsetup.
+
+    ``paths`` are those of all devices that os-brick was given.
+    """
+
+    def _setUp(self):
+        self.open = {}
+        self.paths = []
+        for name, method in (
+            ('attach_volume', self.attach),
+            ('detach_volume', self.detach),
+        ):
+            patch = mock.patch.object(luks.LuksEncryptor, name, method)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    @property
+    def attach(self):
+        def attach_volume(encryptor, context, **kwargs):
+            descriptor = os.open(encryptor.dev_path, os.O_RDWR)
+            self.open[encryptor.dev_name] = descriptor
+            self.paths.append(encryptor.symlink_path)
+            # as ``ln --symbolic --force`` does
+            os.unlink(encryptor.symlink_path)
+            os.symlink(
+                f'/proc/{os.getpid()}/fd/{descriptor}', encryptor.symlink_path
+            )
+
+        return attach_volume
+
+    @property
+    def detach(self):
+        def detach_volume(encryptor, **kwargs):
+            os.close(self.open.pop(encryptor.dev_name))
+
+        return detach_volume
+
+
+class RetypeTestCase(test_migration.MigrationTestCase):
+    """The type of a volume changes to one with other encryption."""
+
+    def setUp(self):
+        self.patch(
+            'castellan.key_manager.API',
+            return_value=mock_key_manager.MockKeyManager(),
+        )
+        super().setUp()
+        self.crypt = self.useFixture(DMCrypt())
+
+    def type_with(self, key_size):
+        """Create an encrypted volume type, and return its name."""
+        name = f'luks-{key_size}'
+        type_ = self.api.create_type(name)['id']
+        self.api.api_post(
+            f'/types/{type_}/encryption',
+            {
+                'encryption': {
+                    'provider': 'luks',
+                    'cipher': 'aes-xts-plain64',
+                    'key_size': key_size,
+                    'control_location': 'front-end',
+                }
+            },
+        )
+        return name
+
+    def driver_of(self, row):
+        """Return the driver of a volume."""
+        (driver,) = (
+            service.manager.driver
+            for service in self.volume
+            if row.host.startswith(f'{service.manager.host}#')
+        )
+        return driver
+
+    def test_from_one_encryption_to_another(self):
+        before, after = self.type_with(256), self.type_with(512)
+        volume = self.api.post_volume(
+            {'volume': {'size': 1, 'volume_type': before}}
+        )
+        self.wait(volume['id'], 'available')
+        row = objects.Volume.get_by_id(self.context, volume['id'])
+        driver = self.driver_of(row)
+        driver._connections.bind(row)
+        path = driver.local_path(row)
+        content = os.urandom(1 << 20)
+        with open(path, 'r+b') as stream:
+            stream.write(content)
+        self.api.api_post(
+            f'/volumes/{volume["id"]}/action',
+            {
+                'os-retype': {
+                    'new_type': after,
+                    'migration_policy': 'on-demand',
+                }
+            },
+            check_response_status=[202],
+        )
+        self.wait_until(
+            lambda: self.is_retyped(volume, after), 'the volume is retyped'
+        )
+        row = objects.Volume.get_by_id(self.context, volume['id'])
+        now = self.driver_of(row).local_path(row)
+        self.assertNotEqual(path, now)
+        status = os.lstat(now)
+        self.assertTrue(stat.S_ISREG(status.st_mode))
+        self.assertEqual(GIB, status.st_size)
+        with open(now, 'rb') as stream:
+            self.assertEqual(content, stream.read(len(content)))
+        self.wait_until(
+            lambda: not os.path.lexists(path), 'the former vdisk is gone'
+        )
+        self.assertEqual((2, {}), (len(self.crypt.paths), self.crypt.open))
+        left = {os.path.lexists(path) for path in self.crypt.paths}
+        self.assertEqual({False}, left)
+        self.delete(volume)
+        disks = self.host.disks().values()
+        self.assertEqual([], [name for disk in disks for name in disk.vdisks])
+
+    def is_retyped(self, volume, name):
+        row = objects.Volume.get_by_id(self.context, volume['id'])
+        if row.status == 'error' or row.migration_status == 'error':
+            self.fail(f'{row}: {self.log.output[-3000:]}')
+        return row.volume_type.name == name and row.status == 'available'

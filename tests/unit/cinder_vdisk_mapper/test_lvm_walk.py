@@ -186,7 +186,7 @@ class World(fixtures.Fixture):
         """Tell whether the driver lets a volume be attached."""
         volume = mock.Mock(wraps=volume, provider_location=UUID)
         volume.name_id, volume.provider_id = volume._mock_wraps.name_id, None
-        volume.volume_attachment = []
+        volume.volume_attachment, volume.encryption_key_id = [], None
         try:
             self.driver.initialize_connection(volume, {'host': 'node'})
         except cinder_exc.VolumeDriverException:

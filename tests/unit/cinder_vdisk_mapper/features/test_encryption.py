@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import subprocess
+import uuid
 from unittest import mock
 
 import fixtures
@@ -23,18 +24,20 @@ from castellan import key_manager
 from cinder import exception as cinder_exc
 from cinder import utils
 from cinder.image import image_utils
-from cinder.volume import driver as cinder_driver
 from cinder.volume import throttling
 from cinder.volume import volume_utils
 from os_brick import encryptors
 from oslo_concurrency import processutils
 
+from cinder_vdisk_mapper.attach import connections
+from cinder_vdisk_mapper.attach import copy_links
 from tests.unit.cinder_vdisk_mapper import test_driver
 
 MIB = 1 << 20
 GIB = 1 << 30
 KEY = bytes(range(32))
 PASSPHRASE = KEY.hex()
+HERE = {'host': 'node'}
 
 
 class EncryptionTestCase(test_driver.DriverTestCase):
@@ -216,46 +219,27 @@ class ProviderTestCase(EncryptionTestCase):
 
 
 class LinkTestCase(EncryptionTestCase):
+    """Of volumes that Cinder copies to a type with other encryption."""
+
     def setUp(self):
         super().setUp()
         self.patch(
-            cinder_driver.VolumeDriver,
-            '_connect_device',
-            lambda _, conn: {
-                'conn': conn,
-                'device': {'path': str(self.vdisk), 'type': 'local'},
-                'connector': mock.Mock(),
-            },
+            connections.Connections, 'local_path', lambda *_: str(self.vdisk)
         )
-        self.patch(
-            cinder_driver.VolumeDriver,
-            '_detach_volume',
-            lambda *_, **__: None,
-        )
+        self.volume.provider_location = None
+        update = self.driver.create_export(None, self.volume, HERE)
+        self.volume.provider_location = update['provider_location']
+        self.volume.migration_status = 'migrating'
+        self.volume.id = str(uuid.uuid4())
 
-    def connect(self, encrypted):
-        return self.driver._connect_device(
-            {
-                'driver_volume_type': 'gpfs',
-                'data': {
-                    'device_path': str(self.vdisk),
-                    'encrypted': encrypted,
-                },
-            }
-        )
-
-    def detach(self, info):
-        type(self.driver)._detach_volume(
-            self.driver, None, info, self.volume, {}
-        )
+    def connect(self):
+        return self.driver.initialize_connection(self.volume, HERE)
 
     def test_vdisk_is_not_replaced(self):
         """os-brick puts its own link in the place of the device it gets."""
-        info = self.connect(True)
-        path = info['device']['path']
+        connection = self.connect()
+        path = connection['data']['device_path']
         self.assertEqual(str(self.vdisk), os.path.realpath(path))
-        connection = info['conn']
-        connection['data']['device_path'] = path
         done = []
 
         def execute(*command, **kwargs):
@@ -275,21 +259,57 @@ class LinkTestCase(EncryptionTestCase):
         self.assertTrue(os.readlink(path).startswith('/dev/mapper/crypt-'))
         self.assertFalse(self.vdisk.is_symlink())
         self.assertEqual(GIB, self.vdisk.stat().st_size)
-        self.detach(info)
+        self.driver.terminate_connection(self.volume, HERE)
         self.assertEqual([], os.listdir(self.conversions))
         self.assertTrue(self.vdisk.exists())
 
     def test_link_only_where_needed(self):
-        self.assertEqual(
-            str(self.vdisk), self.connect(False)['device']['path']
-        )
+        for fields in (
+            {'encryption_key_id': None},
+            {'migration_status': None},
+            {'migration_status': 'success'},
+            {'volume_attachment': [test_driver.attachment('server')]},
+        ):
+            with mock.patch.multiple(self.volume, **fields):
+                path = self.connect()['data']['device_path']
+                self.assertNotIn(str(self.conversions), path)
+        self.volume.migration_status = 'target:of-another'
+        path = self.connect()['data']['device_path']
+        self.assertIn(str(self.conversions), path)
+
+    def test_detaching_others_looks_at_no_directory(self):
+        """It may be on a network filesystem that is away."""
+        self.volume.encryption_key_id = None
+        self.conf.config(image_conversion_dir='/proc/no/such')
+        for connector in (HERE, None):
+            self.assertIsNone(
+                self.driver.terminate_connection(self.volume, connector)
+            )
+
+    def test_any_host(self):
+        for host in ('node[1]@vdisk', 'a.long.name.of.a.node' * 3 + '@vdisk'):
+            path = copy_links.add(self.volume, str(self.vdisk), host)
+            self.assertLess(len('crypt-' + os.path.basename(path)), 128)
+            copy_links.remove(self.volume, host)
+            self.assertEqual([], os.listdir(self.conversions))
+
+    def test_a_link_that_cannot_be_removed(self):
+        path = self.connect()['data']['device_path']
+        with mock.patch.object(os, 'unlink', side_effect=PermissionError):
+            self.driver.terminate_connection(self.volume, HERE)
+        self.assertIn(f'The link {path} stays', self.log.output)
 
     def test_left_over_links(self):
         """Cinder removes, when it starts, what is named by the backend."""
-        self.connect(True)
+        self.connect()
         image_utils.cleanup_temporary_file('node@vdisk#vdisk')
         self.assertEqual([], os.listdir(self.conversions))
 
-    def test_detach_what_was_never_attached(self):
-        self.detach(None)
-        self.detach(self.connect(False))
+    def test_a_killed_process_has_left_one(self):
+        paths = {self.connect()['data']['device_path'] for _ in range(2)}
+        self.assertEqual(2, len(paths))
+        other = self.conversions / 'vdisk-other-1-node@vdisk#vdisk'
+        other.touch()
+        for connector in (HERE, None):
+            self.driver.terminate_connection(self.volume, connector)
+            self.assertEqual([other.name], os.listdir(self.conversions))
