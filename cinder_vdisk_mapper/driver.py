@@ -283,9 +283,8 @@ class VDiskMapperDriver(driver.VolumeDriver):
         self, volume: Volume, snapshot: Snapshot
     ) -> ModelUpdate:
         """Make a volume with the content of a snapshot, on its disk."""
-        return self._clone(
-            naming.location(snapshot), naming.snapshot(snapshot), volume
-        )
+        location = _location_of_snapshot(snapshot, snapshot.volume)
+        return self._clone(location, naming.snapshot(snapshot), volume)
 
     def _clone(
         self, location: Location, source: str, volume: Volume
@@ -304,18 +303,17 @@ class VDiskMapperDriver(driver.VolumeDriver):
     # Snapshots, on the disk of their volume
 
     @errors.as_driver_error()
-    def create_snapshot(self, snapshot: Snapshot) -> ModelUpdate | None:
+    def create_snapshot(self, snapshot: Snapshot) -> ModelUpdate:
         """Make a snapshot of a volume, which may be attached."""
         volume = snapshot.volume
         self._check_moves_ended(volume)
         location = linking.where(self.backend, volume)
-        if not location:
-            return None
-        self.backend.check_location(location)
-        self.operations.at(location, naming.volume(volume)).snapshot(
-            naming.snapshot(snapshot), snapshot.id
-        )
-        return {'provider_location': str(location)}
+        if location:
+            self.backend.check_location(location)
+            self.operations.at(location, naming.volume(volume)).snapshot(
+                naming.snapshot(snapshot), snapshot.id
+            )
+        return naming.snapshot_at(location)
 
     @errors.as_driver_error()
     def delete_snapshot(self, snapshot: Snapshot) -> None:
@@ -328,7 +326,10 @@ class VDiskMapperDriver(driver.VolumeDriver):
     def revert_to_snapshot(
         self, context: Any, volume: Volume, snapshot: Snapshot
     ) -> None:
-        """Give a volume that is not attached the content of a snapshot."""
+        """Give a volume that is not attached the content of a snapshot.
+
+        It is cleared if it was unbound when the snapshot was made.
+        """
         location = linking.where(self.backend, volume)
         if attachments(volume):
             raise errors.BindingError(
@@ -338,9 +339,9 @@ class VDiskMapperDriver(driver.VolumeDriver):
         if not location:
             return
         self.backend.check_location(location)
-        bound = snapshot.provider_location
+        made_at = _location_of_snapshot(snapshot, volume)
         self.operations.at(location, naming.volume(volume)).revert(
-            naming.snapshot(snapshot) if bound else None
+            naming.snapshot(snapshot) if made_at else None
         )
 
     def snapshot_revert_use_temp_snapshot(self) -> bool:
@@ -675,3 +676,23 @@ class VDiskMapperDriver(driver.VolumeDriver):
         bind_request.mapping_of(
             volume.volume_type, self.configuration.vdisk_default_mapping
         )
+
+
+def _location_of_snapshot(snapshot: Snapshot, volume: Volume) -> Location:
+    """Return where a snapshot is, empty if its volume was unbound.
+
+    :raises BindingError: a killed process may have left it half made.
+    """
+    location = naming.location(snapshot)
+    if (
+        not location
+        and volume.provider_location
+        and not naming.is_of_unbound(snapshot)
+    ):
+        raise errors.BindingError(
+            f'snapshot {snapshot.id} has no disk, and its volume {volume.id} '
+            'has one: it was not completed, or is of a former release and of '
+            'the time before the volume was attached',
+            'the snapshot was not completed: delete it',
+        )
+    return location

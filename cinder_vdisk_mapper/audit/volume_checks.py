@@ -132,6 +132,10 @@ def check_records(host: state.HostState) -> findings.Findings:
             yield from stripe_checks.check(host, record, present)
         elif record.stuck:
             kind = 'snapshot ' if record.kind == 'snapshot' else ''
+            advice = f'set --state available {record.id}, and repeat it'
+            if record.status == 'creating':
+                # what is in it is not known
+                advice = f'set --state error {record.id}, and delete it'
             yield _finding(
                 record,
                 'stuck',
@@ -139,8 +143,7 @@ def check_records(host: state.HostState) -> findings.Findings:
                 f'{record.kind} {record.id} has been {record.status} for too '
                 'long; its vdisk is not checked meanwhile',
                 'if cinder-volume no longer works on it: openstack volume '
-                f'{kind}set --state available {record.id}, and repeat the '
-                'operation',
+                f'{kind}{advice}',
             )
 
 

@@ -84,6 +84,7 @@ class Snapshot(Protocol):
     volume_id: str
     volume_size: int
     provider_location: str | None
+    provider_id: str | None
 
 
 def attachments(volume: Volume) -> list[Attachment]:

@@ -100,9 +100,8 @@ def create_snapshots(
         {
             'id': snapshot.id,
             'status': 'available',
-            'provider_location': volumes[snapshot.id].provider_location
-            or None,
         }
+        | naming.snapshot_at(naming.location(volumes[snapshot.id]))
         for snapshot in snapshots
     ]
 

@@ -20,6 +20,9 @@ from cinder_vdisk_mapper.cinder_api.types import Snapshot
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from nova_diskplacer.disks.location import Location
 
+# Value of the provider_id of a snapshot of an unbound volume.
+_UNBOUND = 'unbound'
+
 # Behind the UUID of a server, in the names of the volumes that Nova makes.
 _BLANK_VOLUME = '-blank-vol'
 
@@ -75,6 +78,22 @@ def bound_to(location: Location | None) -> ModelUpdate:
     """
     text = str(location) if location else None
     return {'provider_location': text, 'provider_id': text}
+
+
+def snapshot_at(location: Location | None) -> ModelUpdate:
+    """Return the changes of a snapshot that has been made.
+
+    One of an unbound volume is nowhere, and is marked: one that a killed
+    process has not completed is not.
+    """
+    if location:
+        return {'provider_location': str(location)}
+    return {'provider_location': None, 'provider_id': _UNBOUND}
+
+
+def is_of_unbound(snapshot: Snapshot) -> bool:
+    """Return whether a snapshot was made of an unbound volume."""
+    return snapshot.provider_id == _UNBOUND
 
 
 def is_exported(volume: Volume) -> bool:

@@ -156,6 +156,20 @@ class BoundTestCase(SnapshotTestCase):
         self.assertEqual(b'\0' * 3, self.read(path))
         self.assertAllocated(path, 1)
 
+    def test_a_snapshot_that_was_not_completed(self):
+        """cinder-volume was killed, and its status was set to available."""
+        volume, path = self.bound()
+        snapshot = self.snapshot(volume)
+        snapshot.provider_location = None
+        snapshot.save()
+        self.revert(volume, snapshot, 'error')
+        self.assertEqual(b'one', self.read(path))
+        copy = self.api.post_volume(
+            {'volume': {'size': 1, 'snapshot_id': snapshot.id}}
+        )
+        self.wait(copy['id'], 'error')
+        self.assertIn('was not completed', self.log.output)
+
     def test_no_room(self):
         volume, _ = self.bound(2)
         snapshot = self.snapshot(volume)

@@ -352,7 +352,9 @@ class VolumeTestCase(DriverTestCase):
             lambda: self.driver.initialize_connection(what, {'host': 'node'}),
             lambda: self.export(what),
             lambda: self.driver.create_cloned_volume(volume(id='2'), what),
-            lambda: self.driver.revert_to_snapshot(None, what, mock.Mock()),
+            lambda: self.driver.revert_to_snapshot(
+                None, what, mock.Mock(provider_location='a')
+            ),
         ):
             self.assertRaises(cinder_exc.VolumeDriverException, attempt)
         self.driver.backend.interrupted = False
