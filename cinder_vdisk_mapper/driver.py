@@ -580,13 +580,14 @@ class VDiskMapperDriver(driver.VolumeDriver):
     def update_provider_info(
         self, volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
     ) -> tuple[list[ModelUpdate], None]:
-        """Go on with the moves of vdisks and servers, at start.
+        """Go on with moves of vdisks and servers, and link volumes, at start.
 
         :returns: as :meth:`Migration.update_provider_info`.
         """
         updates = self._migration.update_provider_info(volumes, snapshots)
         if isinstance(self._connections.moves, ServerMoves):
             self._connections.moves.start()
+        self._connections.restore_others(volumes)
         return updates
 
     def retype(

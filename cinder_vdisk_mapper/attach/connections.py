@@ -15,6 +15,7 @@
 import dataclasses
 import functools
 import socket
+from collections.abc import Iterable
 from typing import Any
 from typing import Protocol
 
@@ -52,6 +53,9 @@ LOG = logging.getLogger(__name__)
 # Statuses of volumes that cinder-backup or a migration fills: both truncate
 # a file first.
 _BEING_FILLED = ('creating', 'restoring-backup')
+
+# Status of the volumes that Cinder exports anew when it starts.
+_EXPORTED_AT_START = 'in-use'
 
 # Status of a volume that Cinder itself reads: it attaches and detaches it,
 # without an attachment in the database.
@@ -206,23 +210,43 @@ class Connections:
         try:
             if not (self.moves and self.moves.remove_export(volume)):
                 self._end_export(context, volume)
-            if not volume.provider_location:
-                return
-            # the start has settled what was moved and has no server
-            if _has_server(volume):
-                to_device = None
-                if self.operations.backend.makes_devices:
-                    to_device = linking.attached_as_device(volume)
-                self.operations.of(volume).stable_path(
-                    volume, wait=False, to_device=to_device
-                )
-            self.operations.backend.check_location(naming.location(volume))
-            if attachments(volume):
-                self.operations.of(volume).activate(volume)
-            else:
-                self._deactivate(volume)
+            self._restore(volume)
         except exception.DiskPlacerError as error:
             LOG.error('Volume %s: %s', volume.id, error)
+
+    def restore_others(self, volumes: Iterable[Volume]) -> None:
+        """Link attached volumes at start that Cinder does not export anew.
+
+        They are those with another status than in-use: a backup or an upload
+        of the volume may have been under way when the host lost power.
+        """
+        for volume in volumes:
+            if volume.status != _EXPORTED_AT_START and attachments(volume):
+                try:
+                    self._restore(volume)
+                except Exception:  # the backend would not start
+                    LOG.exception('Volume %s is not linked', volume.id)
+
+    def _restore(self, volume: Volume) -> None:
+        """Restore the link and the device of a volume, if it needs them.
+
+        :raises DiskPlacerError: its disk is missing, or does not answer.
+        """
+        if not volume.provider_location:
+            return
+        # the start has settled what was moved and has no server
+        if _has_server(volume):
+            to_device = None
+            if self.operations.backend.makes_devices:
+                to_device = linking.attached_as_device(volume)
+            self.operations.of(volume).stable_path(
+                volume, wait=False, to_device=to_device
+            )
+        self.operations.backend.check_location(naming.location(volume))
+        if attachments(volume):
+            self.operations.of(volume).activate(volume)
+        else:
+            self._deactivate(volume)
 
     def remove_export(self, context: Any, volume: Volume) -> None:
         """Remove the export to another host; the volume stays bound.

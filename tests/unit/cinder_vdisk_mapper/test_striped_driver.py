@@ -119,6 +119,33 @@ class DriverTestCase(test_driver.DriverTestCase):
         self.assertEqual([], self.backend.made)
         self.assertIn('disk a of this host is missing', self.log.output)
 
+    def test_start_while_it_is_backed_up(self):
+        """Cinder exports only volumes anew that are in-use."""
+        self.bind()
+        for status, active in (
+            ('backing-up', {'volume-id'}),
+            ('error_backing-up', {'volume-id'}),
+            ('in-use', set()),
+        ):
+            self.backend.active.clear()
+            self.volume.status = status
+            self.driver.update_provider_info([self.volume], [])
+            self.assertEqual(active, self.backend.active)
+        self.volume.volume_attachment = []
+        self.volume.status = 'backing-up'
+        self.driver.update_provider_info([self.volume], [])
+        self.assertEqual(set(), self.backend.active)
+
+    def test_one_that_cannot_be_linked_at_start(self):
+        self.bind()
+        self.volume.status = 'backing-up'
+        for error in (test_driver.DiskError('gone'), RuntimeError('bug')):
+            with mock.patch.object(
+                self.backend, 'check_location', side_effect=error
+            ):
+                self.driver.update_provider_info([self.volume], [])
+            self.assertIn(str(error), self.log.output)
+
     def test_suspended_ones_are_resumed_at_start(self):
         with mock.patch.object(self.backend, 'resume_stripes') as resume:
             self.driver.check_for_setup_error()
