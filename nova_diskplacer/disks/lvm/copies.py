@@ -17,6 +17,7 @@ that it needs is missing, the disk lacks the space, or LVM or a disk fails.
 """
 
 import collections.abc
+import contextlib
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import remote
@@ -232,13 +233,22 @@ def _snapshot(
 def _copy_from_snapshot(
     uuid: str, original: report.Volume, volume: report.Volume
 ) -> None:
-    """Copy a volume that is in use from a temporary snapshot."""
+    """Copy a volume that is in use from a temporary snapshot.
+
+    Until it is copied it takes the space of the volume once more.
+    """
     temporary = volumes.CLONING + volume.vdisk.volume_id
     snapshot(uuid, original.vdisk.name, temporary, volume.vdisk.volume_id)
-    frozen = groups.require(uuid).require(temporary)
-    blockcopy.copy(
-        group_changes.activate(frozen),
-        group_changes.activate(volume),
-        original.size_bytes,
-    )
+    try:
+        frozen = groups.require(uuid).require(temporary)
+        blockcopy.copy(
+            group_changes.activate(frozen),
+            group_changes.activate(volume),
+            original.size_bytes,
+        )
+    except exception.DiskError:
+        # the error that matters is that of the copy
+        with contextlib.suppress(exception.DiskError):
+            volumes.delete(uuid, temporary)
+        raise
     volumes.delete(uuid, temporary)

@@ -12,6 +12,7 @@
 """Test operations on vdisks in a volume group in memory."""
 
 import dataclasses
+import functools
 import os
 from unittest import mock
 
@@ -299,6 +300,44 @@ class DirtyTestCase(LVMTestCase):
                 exception.DiskError, work, UUID, naming.POOL
             )
             self.assertIn('cannot be the name of a vdisk', str(error))
+
+    def test_clone_of_what_is_written_to_meanwhile(self):
+        """The temporary snapshot goes, whether it can be copied or not."""
+        self.create()
+        self.lvm.write('volume-1', 'own')
+        real = copies.blockcopy.copy
+        failed = exception.DiskError('copy failed')
+        for second, names in (
+            ([failed], ['volume-1', 'volume-2']),
+            ([None], ['volume-1', 'volume-2']),
+        ):
+            results = iter([None, *second])
+
+            def copy(*arguments, results=results):
+                real(*arguments)
+                result = next(results)
+                if result:
+                    raise result
+
+            with (
+                mock.patch.object(
+                    copies.blockcopy,
+                    'write_counters',
+                    side_effect=[('1', '0'), ('2', '0')],
+                ),
+                mock.patch.object(copies.blockcopy, 'copy', copy),
+            ):
+                clone = functools.partial(
+                    copies.clone, UUID, 'volume-1', 'volume-2', '2', GIB
+                )
+                if second == [failed]:
+                    self.assertRaises(exception.DiskError, clone)
+                else:
+                    clone()
+            self.assertEqual(
+                names, sorted(one.name for one in self.group().volumes)
+            )
+        self.assertEqual(['own'] * PART, self.lvm.read('volume-2'))
 
     def test_copy_of_what_is_written_to_meanwhile(self):
         self.create()
