@@ -15,6 +15,7 @@ Each extent of the disk holds a word: ``ZERO``, or one that a test has written.
 Extents keep it when their volume is removed, as on a real disk.
 """
 
+import functools
 import json
 import os
 from unittest import mock
@@ -34,6 +35,9 @@ DEVICE = '/dev/null'
 GIB = 1 << 30
 EXTENT = GIB // 4
 ZERO = 'zero'
+
+#: What code under test does at each step, mostly with the same report.
+parse = functools.lru_cache(maxsize=64)(report.parse)
 
 
 class Killed(BaseException):

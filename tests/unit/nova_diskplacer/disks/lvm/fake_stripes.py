@@ -20,7 +20,6 @@ import fixtures
 from nova_diskplacer import exception
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import naming
-from nova_diskplacer.disks.lvm import report
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
 
 UUIDS = tuple(f'0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d{n}' for n in (21, 22, 23))
@@ -120,7 +119,7 @@ class FakeStripes(fake_lvm.FakeLVM):
         name = f'diskplacer-{uuid}'
         if uuid in self.lost:
             return None
-        return report.parse(self.groups[name].report()).get(name)
+        return fake_lvm.parse(self.groups[name].report()).get(name)
 
     def of(self, uuid):
         """Return the group of a disk."""
