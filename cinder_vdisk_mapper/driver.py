@@ -579,7 +579,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
     @errors.as_driver_error()
     def update_provider_info(
         self, volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
-    ) -> tuple[list[ModelUpdate], None]:
+    ) -> tuple[list[ModelUpdate], list[ModelUpdate]]:
         """Go on with moves of vdisks and servers, and link volumes, at start.
 
         :returns: as :meth:`Migration.update_provider_info`.
@@ -694,6 +694,6 @@ def _location_of_snapshot(snapshot: Snapshot, volume: Volume) -> Location:
             f'snapshot {snapshot.id} has no disk, and its volume {volume.id} '
             'has one: it was not completed, or is of a former release and of '
             'the time before the volume was attached',
-            'the snapshot was not completed: delete it',
+            'the content of the snapshot is not known: delete it',
         )
     return location

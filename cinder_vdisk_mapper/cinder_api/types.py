@@ -83,6 +83,7 @@ class Snapshot(Protocol):
     volume: Volume
     volume_id: str
     volume_size: int
+    status: str
     provider_location: str | None
     provider_id: str | None
 

@@ -164,7 +164,7 @@ class Migration:
 
     def update_provider_info(
         self, volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
-    ) -> tuple[list[ModelUpdate], None]:
+    ) -> tuple[list[ModelUpdate], list[ModelUpdate]]:
         """Settle interrupted moves of the volumes of this backend, at start.
 
         The volume of an interrupted move is where its link leads; the other
@@ -173,7 +173,8 @@ class Migration:
         works on, does not delay the start: the next operation begins with it.
 
         :returns: the changes of volumes whose disk the API does not tell,
-            because an earlier release has bound them.
+            because an earlier release has bound them; and those of snapshots
+            that an earlier release has made.
         """
         try:
             moved = self._moved(volumes)
@@ -194,7 +195,7 @@ class Migration:
             {'id': volume.id, 'provider_id': volume.provider_location}
             for volume in volumes
             if volume.provider_location and not volume.provider_id
-        ], None
+        ], _updates_of_snapshots(volumes, snapshots)
 
     def _moved(self, volumes: Sequence[Volume]) -> list[Volume]:
         """Return the bound volumes with a copy or a link elsewhere."""
@@ -261,3 +262,28 @@ class Migration:
         )
         target = volume.provider_location or ''
         event_log.log_moved(volume, vdisk, volume.size, disk, target)
+
+
+def _updates_of_snapshots(
+    volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
+) -> list[ModelUpdate]:
+    """Return the owners of snapshots without one, as Cinder wants: of all.
+
+    Those of volumes that are still unbound are marked, as long as that is
+    known.
+    """
+    unbound = {volume.id for volume in volumes if not volume.provider_location}
+    updates = []
+    for snapshot in snapshots:
+        if not snapshot.provider_id:
+            provider_id = naming.location(snapshot) or None
+            if snapshot.status == 'available' and (
+                provider_id is None and snapshot.volume_id in unbound
+            ):
+                mark = naming.snapshot_at(None)
+            else:
+                mark = naming.bound_to(provider_id)
+            updates.append(
+                {'id': snapshot.id, 'provider_id': mark['provider_id']}
+            )
+    return updates

@@ -87,7 +87,7 @@ def snapshot_at(location: Location | None) -> ModelUpdate:
     process has not completed is not.
     """
     if location:
-        return {'provider_location': str(location)}
+        return bound_to(location)
     return {'provider_location': None, 'provider_id': _UNBOUND}
 
 

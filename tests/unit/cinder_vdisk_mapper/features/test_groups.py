@@ -93,7 +93,7 @@ class GroupTestCase(test_driver.DriverTestCase):
                         'id': id_,
                         'status': 'available',
                         'provider_location': disk,
-                        **({} if disk else {'provider_id': 'unbound'}),
+                        'provider_id': disk or 'unbound',
                     }
                     for id_, disk in (('1', 'a'), ('2', 'b'), ('3', None))
                 ],

@@ -193,7 +193,7 @@ class MigrateTestCase(MigrationTestCase):
         self.assertEqual(
             self.volume.provider_location, self.volume.provider_id
         )
-        self.assertIsNone(snapshots)
+        self.assertEqual([], snapshots)
 
     def back(self):
         """Have all as it was."""
@@ -220,10 +220,44 @@ class StartTestCase(MigrationTestCase):
         )
         unbound = test_driver.volume(id='unbound')
         self.assertEqual(
-            ([{'id': 'id', 'provider_id': 'a'}], None),
+            ([{'id': 'id', 'provider_id': 'a'}], []),
             self.driver.update_provider_info(
                 [self.volume, told, exported, unbound], []
             ),
+        )
+
+    def test_snapshots_of_earlier_releases(self):
+        """Cinder wants an entry for each one without an owner, or for none."""
+        unbound = test_driver.volume(id='unbound')
+        cases = (
+            # volume, status, disk and owner of the snapshot, and the new owner
+            ('unbound', 'available', None, None, 'unbound'),
+            ('unbound', 'creating', None, None, None),
+            # it may be one that was not completed
+            ('id', 'available', None, None, None),
+            ('id', 'available', 'a', None, 'a'),
+            ('unbound', 'available', None, 'unbound', ''),
+        )
+        snapshots = [
+            mock.Mock(
+                id=str(number),
+                volume_id=volume,
+                status=status,
+                provider_location=disk,
+                provider_id=owner,
+            )
+            for number, (volume, status, disk, owner, _) in enumerate(cases)
+        ]
+        _, updates = self.driver.update_provider_info(
+            [self.volume, unbound], snapshots
+        )
+        self.assertEqual(
+            [
+                {'id': str(number), 'provider_id': case[-1]}
+                for number, case in enumerate(cases)
+                if case[-1] != ''
+            ],
+            updates,
         )
 
     def test_copies_of_a_drain_are_kept(self):
