@@ -24,6 +24,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/lib/env.sh
+. tools/lib/chroot.sh
 env_help "${1:-}"
 
 SERVICES='diskplacer-agent diskplacer-vendordata'
@@ -48,26 +49,11 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# The first one that apt has: that of the distribution.
-find_mirror() {
-    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' |
-        awk '!/security/ && !count++'
-}
-
-# A mirror of unstable may be behind; its signature is checked all the same.
-make_chroot() {
-    mmdebstrap --quiet --mode=root \
-        --aptopt='Acquire::Check-Valid-Until "false"' \
-        --aptopt='APT::Install-Recommends "false"' \
-        --aptopt='Dpkg::Use-Pty "false"' "$@" \
-        "$MIRROR"
-}
-
 build() {
     env_say "building for $suite"
     mkdir "$work/built"
     git ls-files -z | tar --null -T - -cf "$work/source.tar"
-    make_chroot --variant=buildd --format=null \
+    chroot_make --variant=buildd --format=null \
         --customize-hook='mkdir -p "$1/build/source"' \
         --customize-hook="tar-in $work/source.tar /build/source" \
         --customize-hook='chroot "$1" sh -ec "
@@ -88,7 +74,7 @@ build() {
 
 install() {
     env_say 'installing every package'
-    make_chroot --variant=minbase --include=systemd-sysv,dbus \
+    chroot_make --variant=minbase --include=systemd-sysv,dbus \
         --customize-hook="mkdir \"\$1/packages\"" \
         --customize-hook="cp $out/*.deb \"\$1/packages\"" \
         --customize-hook='DEBIAN_FRONTEND=noninteractive chroot "$1" \
@@ -195,7 +181,7 @@ check() {
 }
 
 env_packages debian
-MIRROR=${MIRROR:-$(find_mirror)}
+chroot_find_mirror
 build
 if [ -z "$build_only" ]; then
     install
