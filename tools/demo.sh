@@ -16,11 +16,12 @@
 
 # Show exact local disk placement on a real OpenStack of this machine.
 #
-#   tools/demo.sh [--report FILE] [--keep] [--state DIR]
+#   tools/demo.sh [--report FILE] [--keep] [--network] [--state DIR]
 #   tools/demo.sh --stop [--state DIR]
 #
 #   --report FILE  write the results of the checks as JSON
 #   --keep         leave the cloud running
+#   --network      have a network, "private", for clients that insist on one
 #   --stop         take down the cloud that --keep left
 #   --state DIR    directory for the cloud's files: a new one in /var/tmp by
 #                  default, /var/tmp/diskplacer-demo with --keep and --stop

@@ -35,6 +35,7 @@ def main() -> int:
     parser.add_argument('--stop', action='store_true')
     parser.add_argument('--state', type=pathlib.Path, metavar='DIR')
     parser.add_argument('--report', metavar='FILE')
+    parser.add_argument('--network', action='store_true')
     parser.add_argument(
         '--spent', type=float, default=0, help=argparse.SUPPRESS
     )
@@ -61,7 +62,7 @@ def main() -> int:
         )
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupted)
-    return demo.run(path, args.keep, args.report, args.spent)
+    return demo.run(path, args.keep, args.report, args.spent, args.network)
 
 
 def _interrupted(number: int, frame: types.FrameType | None) -> None:

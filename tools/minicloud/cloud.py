@@ -76,7 +76,8 @@ class Cloud:
     """A cloud in directory ``path``; a context manager that removes it.
 
     ``say`` is told what is being done. ``seconds`` is what each step of
-    :meth:`start` took; ``flavors`` and ``image`` are ids.
+    :meth:`start` took; ``flavors`` and ``image`` are ids. A new cloud has a
+    network only if it is to have one.
     """
 
     def __init__(
@@ -87,8 +88,9 @@ class Cloud:
         prepare_disks: collections.abc.Callable[
             [states.State, Host], None
         ] = disks.make,
+        network: bool = False,
     ) -> None:
-        self.state = states.load(path) or states.create(path, hosts)
+        self.state = states.load(path) or states.create(path, hosts, network)
         self.hosts = self.state.hosts
         self.say = say
         self.seconds: dict[str, float] = {}
@@ -455,6 +457,7 @@ def stop(state: states.State) -> None:
     """Take down a cloud: processes, guests, mounts, loop devices, files."""
     process.stop_recorded(state.run, state.logs)
     hypervisor.end_guests(state)
+    hypervisor.remove_ports(state)
     hypervisor.remove_cgroups(state)
     disks.remove(state)
     shutil.rmtree(state.path, ignore_errors=True)

@@ -391,14 +391,18 @@ class Demo:
 
 
 def run(
-    path: pathlib.Path, keep: bool, report: str | None, spent: float
+    path: pathlib.Path,
+    keep: bool,
+    report: str | None,
+    spent: float,
+    network: bool,
 ) -> int:
     """Run the demo and return its exit status: 0 if every check holds.
 
     :param spent: seconds that were spent on packages before.
     """
     begun = time.monotonic()
-    cloud = Cloud(path, HOSTS)
+    cloud = Cloud(path, HOSTS, network=network)
     demo = Demo(cloud)
     cloud.seconds['packages and environment'] = spent
     started = False

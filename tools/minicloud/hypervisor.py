@@ -28,6 +28,7 @@ import pathlib
 import signal
 import uuid
 
+from tools.minicloud import network
 from tools.minicloud import process
 from tools.minicloud.process import Process
 from tools.minicloud.state import State
@@ -199,6 +200,13 @@ def end_guests(state: State, host: str = '*') -> None:
                 f'{path.stem}: end',
                 lambda pid=pid: process.start_time(pid) is None,
             )
+
+
+def remove_ports(state: State) -> None:
+    """Remove the devices of the ports of guests, which have ended."""
+    begin = network.devices(state.ports['neutron'])
+    for path in pathlib.Path('/sys/class/net').glob(f'{begin}*'):
+        process.run('ip', 'link', 'delete', path.name)
 
 
 def remove_cgroups(state: State) -> None:

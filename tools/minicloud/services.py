@@ -134,12 +134,16 @@ def apis(state: State) -> dict[str, Process]:
 
 def neutron(state: State) -> Process:
     port = state.ports['neutron']
-    stand_in = str(pathlib.Path(__file__).with_name('neutron.py'))
+    network = ['network'] if state.network else []
     return Process(
         'neutron',
-        [sys.executable, stand_in, str(port)],
+        [
+            *(sys.executable, '-m', 'tools.minicloud.neutron'),
+            *(str(port), *network),
+        ],
         state.run,
         state.logs,
+        env=dict(_IMPORT_TOOLS),
         ready=functools.partial(process.port_open, port),
     )
 

@@ -81,7 +81,8 @@ class State:
     """Paths, ports and secrets of the cloud in directory ``path``.
 
     After ``down`` seconds without a report a service is held to be down: the
-    machine may be slow. ``volumes_down`` is that of cinder-volume.
+    machine may be slow. ``volumes_down`` is that of cinder-volume. Servers can
+    have a port of a network if the cloud has a ``network``.
     """
 
     path: pathlib.Path
@@ -91,6 +92,7 @@ class State:
     token: str = ''
     down: int = 180
     volumes_down: int = 180
+    network: bool = False
 
     @property
     def conf(self) -> pathlib.Path:
@@ -127,9 +129,19 @@ class State:
         (self.path / 'cloud.json').write_text(json.dumps(content, indent=2))
 
 
-def create(path: pathlib.Path, hosts: tuple[Host, ...] = HOSTS) -> State:
+def create(
+    path: pathlib.Path,
+    hosts: tuple[Host, ...] = HOSTS,
+    network: bool = False,
+) -> State:
     """Return the state of a new cloud: free ports, a new password."""
-    state = State(path.resolve(), hosts, free_ports(), secrets.token_hex(12))
+    state = State(
+        path.resolve(),
+        hosts,
+        free_ports(),
+        secrets.token_hex(12),
+        network=network,
+    )
     state.token = f'mc{state.ports["keystone"]}'
     state.save()
     return state
@@ -150,15 +162,16 @@ def load(path: pathlib.Path) -> State | None:
 
 
 def free_ports() -> dict[str, int]:
-    """Choose ports below the range that outgoing connections use.
+    """Choose a port for each service, as ``free_port`` does."""
+    return {name: free_port() for name in PORTS}
 
-    Nobody else chooses them while this process runs: it keeps the UDP ports
-    of the same numbers.
+
+def free_port() -> int:
+    """Choose a port below the range that outgoing connections use.
+
+    Nobody else chooses it while this process runs: it keeps the UDP port of
+    the same number.
     """
-    return {name: _free_port() for name in PORTS}
-
-
-def _free_port() -> int:
     while True:
         port = random.randint(20000, 32000)
         claim = socket.socket(type=socket.SOCK_DGRAM)
