@@ -235,6 +235,12 @@ BENCHMARKS = {
         {'storm': Run('--long', 150), 'storm-moves': Run('--moves', 120)},
         'tools/storm.sh',
     ),
+    'clients': Benchmark(
+        CLOUD,
+        ('doc/examples/terraform', 'nova_diskplacer/api', 'tools/clients'),
+        {'clients': Run('', 40)},
+        'tools/clients.sh',
+    ),
 }
 
 

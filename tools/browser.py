@@ -218,8 +218,12 @@ class Page:
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Show a file, and wait until it is loaded."""
+        self.visit(pathlib.Path(path).resolve().as_uri())
+
+    def visit(self, url: str) -> None:
+        """Show what is at a URL, and wait until it is loaded."""
         self._loaded = False
-        self.call('Page.navigate', url=pathlib.Path(path).resolve().as_uri())
+        self.call('Page.navigate', url=url)
         while not self._loaded:
             self._note(self._receive())
 

@@ -26,6 +26,7 @@ logging.getLogger('reno').setLevel(logging.WARNING)
 extensions = [
     'oslo_config.sphinxext',
     'reno.sphinxext',
+    'client_checks',
     'commands',
     'extra_specs',
     'fidelity',
