@@ -174,7 +174,8 @@ write_uwsgi() {
 write_neutron() {
     cat > /etc/systemd/system/neutron.service << EOF
 [Service]
-ExecStart=/usr/bin/python3 /root/neutron.py 9696
+WorkingDirectory=/root
+ExecStart=/usr/bin/python3 -m tools.minicloud.neutron 9696
 EOF
     systemctl daemon-reload
 }

@@ -63,8 +63,9 @@ make_openstack() {
             > "$1/log" 2>&1 ||
                 { cat "$1/log"; exit 1; }' \
         sid "$1"
-    cp tools/guide/cloud.sh tools/guide/catalog.py tools/minicloud/neutron.py \
-        "$1/root"
+    cp tools/guide/cloud.sh tools/guide/catalog.py "$1/root"
+    mkdir -p "$1/root/tools/minicloud"
+    cp tools/minicloud/{neutron,network}.py "$1/root/tools/minicloud"
 }
 
 make_python() {
