@@ -12,6 +12,7 @@
 
 """A client of Placement for the resource providers of disks."""
 
+import collections.abc
 import dataclasses
 import typing
 import urllib.parse
@@ -182,8 +183,7 @@ class PlacementClient:
             return self._list(**query)
         except exception.PlacementError:
             # Placement refuses a trait that no agent has created yet.
-            body = self._call('get', f'/traits?name=in:{DISK_TRAIT}')
-            if body['traits']:
+            if self._existing_traits([DISK_TRAIT]):
                 raise
             return []
 
@@ -207,12 +207,11 @@ class PlacementClient:
         :param names: trait of the disks that are so, for each value to
             return. A trait that does not exist yet is no disk's.
         """
-        query = 'in:' + ','.join(names.values())
-        present = self._call('get', f'/traits?name={query}')['traits']
+        existing = self._existing_traits(names.values())
         return {
             provider.uuid: name
             for name, trait in names.items()
-            if trait in present
+            if trait in existing
             for provider in self._list(required=f'{DISK_TRAIT},{trait}')
         }
 
@@ -274,11 +273,18 @@ class PlacementClient:
             *traits.CACHE_MODES.values(),
             *traits.HEALTH.values(),
         ]
-        query = 'in:' + ','.join(names)
-        present = self._call('get', f'/traits?name={query}')['traits']
+        existing = self._existing_traits(names)
         for name in names:
-            if name not in present:
+            if name not in existing:
                 self._call('put', f'/traits/{name}')
+
+    def _existing_traits(
+        self, names: collections.abc.Iterable[str]
+    ) -> list[str]:
+        """Return those of the traits that Placement has."""
+        query = 'in:' + ','.join(names)
+        body = self._call('get', f'/traits?name={query}')
+        return list(body['traits'])
 
     def create_provider(self, uuid: str, name: str, parent: str) -> None:
         """Create a provider below ``parent``."""
