@@ -31,7 +31,7 @@ SYS = '/sys'
 
 _Result = typing.TypeVar('_Result')
 
-# What has not ended, and since when, by device.
+# The last work for each device, until it ends, and when it began.
 _pending: dict[str, tuple[probes.Job[typing.Any], float]] = {}
 
 

@@ -36,7 +36,7 @@ GIB = 1 << 30
 EXTENT = GIB // 4
 ZERO = 'zero'
 
-#: What code under test does at each step, mostly with the same report.
+#: Parses a report once: code under test reads the same one again and again.
 parse = functools.lru_cache(maxsize=64)(report.parse)
 
 
