@@ -57,6 +57,10 @@ _BEING_FILLED = ('creating', 'restoring-backup')
 # Status of the volumes that Cinder exports anew when it starts.
 _EXPORTED_AT_START = 'in-use'
 
+# Status of a volume whose attachment cinder-api removes once the driver has
+# removed the device: one that is made at start would stay.
+_DETACHING = 'detaching'
+
 # Status of a volume that Cinder itself reads: it attaches and detaches it,
 # without an attachment in the database.
 _UPLOADING = 'uploading'
@@ -217,11 +221,13 @@ class Connections:
     def restore_others(self, volumes: Iterable[Volume]) -> None:
         """Link attached volumes at start that Cinder does not export anew.
 
-        They are those with another status than in-use: a backup or an upload
-        of the volume may have been under way when the host lost power.
+        A backup or an upload of the volume may have been under way when the
+        host lost power.
         """
         for volume in volumes:
-            if volume.status != _EXPORTED_AT_START and attachments(volume):
+            if volume.status in (_EXPORTED_AT_START, _DETACHING):
+                continue
+            if attachments(volume):
                 try:
                     self._restore(volume)
                 except Exception:  # the backend would not start

@@ -126,6 +126,8 @@ class DriverTestCase(test_driver.DriverTestCase):
             ('backing-up', {'volume-id'}),
             ('error_backing-up', {'volume-id'}),
             ('in-use', set()),
+            # its attachment may be gone in a moment
+            ('detaching', set()),
         ):
             self.backend.active.clear()
             self.volume.status = status
