@@ -15,7 +15,9 @@
 import collections.abc
 import dataclasses
 import datetime
+import itertools
 import json
+import math
 import operator
 import pathlib
 import re
@@ -35,17 +37,40 @@ _TWO = re.compile(r'(\S+)(?: ([/-]) (\S+))?')
 _COMBINE = {'/': operator.truediv, '-': operator.sub}
 
 
-class Value(typing.NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Value:
     """A measured figure, and the ends of its interval, if it has one.
 
     ``kind`` is what the interval is: a confidence interval, or, if empty, the
-    lowest and the highest of the runs.
+    lowest and the highest of the runs. The ends are infinite if nothing bounds
+    the figure.
+
+    :raises ValueError: the figure is not between the ends.
     """
 
     value: float
     low: float | None = None
     high: float | None = None
     kind: str = ''
+
+    def __post_init__(self) -> None:
+        if self.low is None or self.high is None:
+            return
+        if not self.low <= self.value <= self.high:
+            raise ValueError(
+                f'{self.value:g} is not between the ends of its interval, '
+                f'{self.low:g} and {self.high:g}'
+            )
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is an interval, with two ends."""
+        return (
+            self.low is not None
+            and self.high is not None
+            and math.isfinite(self.low)
+            and math.isfinite(self.high)
+        )
 
     def meets(self, goal: _report.Goal) -> bool | None:
         """Say whether a limit is met; None if the interval allows either.
@@ -96,16 +121,17 @@ class Result:
         """Return a figure of ``NAME [/ NAME]`` or ``NAME [- NAME]``.
 
         The interval of a quotient or a difference is what those of both
-        figures allow. None if one was not measured.
+        figures allow: that of a quotient has no ends if the divisor may be 0
+        or less. None if one was not measured, or the divisor is 0.
         """
         first, sign, second = _TWO.fullmatch(name).groups()
         value = self._value(first)
         if not sign or value is None:
             return value
         other = self._value(second)
-        if other is None:
+        if other is None or (sign == '/' and not other.value):
             return None
-        return _combined(_COMBINE[sign], value, other)
+        return _combined(sign, value, other)
 
     def _value(self, name: str) -> Value | None:
         value = self.figures.get(name)
@@ -118,21 +144,21 @@ class Result:
         return Value(value)
 
 
-def _combined(
-    combine: collections.abc.Callable[[float, float], float],
-    one: Value,
-    other: Value,
-) -> Value:
+def _combined(sign: str, one: Value, other: Value) -> Value:
+    combine = _COMBINE[sign]
     value = combine(one.value, other.value)
     if one.low is None or other.low is None:
         return Value(value)
     assert one.high is not None and other.high is not None
-    return Value(
-        value,
-        combine(one.low, other.high),
-        combine(one.high, other.low),
-        one.kind,
-    )
+    if sign == '/' and other.low <= 0:
+        return Value(value, -math.inf, math.inf, one.kind)
+    corners = [
+        combine(*ends)
+        for ends in itertools.product(
+            (one.low, one.high), (other.low, other.high)
+        )
+    ]
+    return Value(value, min(corners), max(corners), one.kind)
 
 
 def figures_of(name: str) -> list[str]:

@@ -205,7 +205,10 @@ def measure(
 
 
 def figures_of(runs: dict[str, list[Run]]) -> _report.Figures:
-    """Return the figures of all layouts."""
+    """Return the figures of all layouts.
+
+    Times and utilizations of two layouts are compared round by round.
+    """
     figures: _report.Figures = {}
     for layout, found in runs.items():
         for field in Run._fields:
@@ -217,7 +220,30 @@ def figures_of(runs: dict[str, list[Run]]) -> _report.Figures:
         _add(figures, f'less_time_{before}_to_{after}', less)
     ratios = _ratios(runs, 'round_robin_8', 'consolidated_8')
     _add(figures, 'round_robin_to_consolidated_8', ratios)
+    _add_processors(figures, runs, 'round_robin_8', 'round_robin_1')
     return figures
+
+
+def _add_processors(
+    figures: _report.Figures,
+    runs: dict[str, list[Run]],
+    one: str,
+    other: str,
+) -> None:
+    """Add the utilization of the processors of a layout by another's."""
+    found, others = runs.get(one, []), runs.get(other, [])
+    if len(found) != len(others) or len(found) < 2:
+        return
+    name = f'{one}_to_{other}_processors'
+    for end, value in zip(
+        ('', '_low', '_high'),
+        stats.ratio(
+            [run.processors for run in found],
+            [run.processors for run in others],
+        ),
+        strict=True,
+    ):
+        figures[f'{name}{end}'] = round(value, 4)
 
 
 def _ratios(runs: dict[str, list[Run]], one: str, other: str) -> list[float]:

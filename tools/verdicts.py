@@ -19,6 +19,7 @@ the script prints how many claims of each paper came out how.
 
 import collections
 import json
+import math
 import pathlib
 import re
 import typing
@@ -35,7 +36,9 @@ Ends = tuple[float, float]
 def ends(figures: Figures, name: str) -> Ends | None:
     """Return the lowest and the highest of a figure, or of two combined.
 
-    None if it is not measured. If one of two has no interval, they have none.
+    None if it is not measured, or divided by 0. If one of two has no interval,
+    they have none. A divisor that may be 0 or less leaves a quotient without
+    bounds.
     """
     one, *others = name.split()
     value = figures.get(one)
@@ -46,14 +49,20 @@ def ends(figures: Figures, name: str) -> Ends | None:
         return spread or (value, value)
     sign, other = others
     value_of_other = figures.get(other)
-    if value_of_other is None:
+    if value_of_other is None or (sign, value_of_other) == ('/', 0):
         return None
     first, second = spread, _spread(figures, other)
     if first is None or second is None:
         first, second = (value, value), (value_of_other, value_of_other)
-    if sign == '/':
-        return first[0] / second[1], first[1] / second[0]
-    return first[0] - second[1], first[1] - second[0]
+    elif sign == '/' and second[0] <= 0:
+        return -math.inf, math.inf
+    if sign == '-':
+        return first[0] - second[1], first[1] - second[0]
+    # each end is that of the divisor which makes it lowest, or highest
+    return (
+        first[0] / (second[1] if first[0] >= 0 else second[0]),
+        first[1] / (second[0] if first[1] >= 0 else second[1]),
+    )
 
 
 def _spread(figures: Figures, name: str) -> Ends | None:

@@ -31,6 +31,8 @@ def value_text(value: _results.Value, unit: str) -> str:
     text = f'{number(value.value)} {unit}'.rstrip()
     if value.low is None or value.high is None:
         return text
+    if not value.bounded:
+        return f'{text} (no bounded interval)'
     ends = f'{value.kind} {number(value.low)} to {number(value.high)}'
     return f'{text} ({ends.lstrip()})'
 

@@ -85,6 +85,30 @@ class VerdictTest(testscenarios.WithScenarios, testtools.TestCase):
                 'is_': 'refuted',
             },
         ),
+        (
+            'divisor may be 0',
+            {
+                'figures': {'a': 1.0, 'a_low': -0.5, 'a_high': 2.0}
+                | {'b': 4.0, 'b_low': 3.5, 'b_high': 4.5},
+                'is_': 'not told apart',
+            },
+        ),
+        (
+            'dividend is negative',
+            {
+                'figures': {'a': 1.0, 'a_low': 0.5, 'a_high': 2.0}
+                | {'b': -4.0, 'b_low': -5.0, 'b_high': -3.0},
+                'is_': 'refuted',
+            },
+        ),
+        (
+            'dividend may be negative',
+            {
+                'figures': {'a': 1.0, 'a_low': 0.5, 'a_high': 2.0}
+                | {'b': 1.0, 'b_low': -5.0, 'b_high': 3.0},
+                'is_': 'not told apart',
+            },
+        ),
     ]
 
     def test_of_a_claim(self):
@@ -96,9 +120,10 @@ class VerdictTest(testscenarios.WithScenarios, testtools.TestCase):
             "   reproduced_if: [a <= 2, 'b / a >= 3']}\n",
         )
         (claim,) = papers['P0'].claims
-        self.assertEqual(
-            self.is_, claim.verdict({'one': result(**self.figures)})
-        )
+        one = result(**self.figures)
+        self.assertEqual(self.is_, claim.verdict({'one': one}))
+        row = {'reproduced_if': ['a <= 2', 'b / a >= 3']}
+        self.assertEqual(self.is_, verdicts.verdict(row, one.figures))
         self.assertEqual('not measured', claim.verdict({}))
         self.assertEqual('not measured', claim.verdict({'two': result()}))
 

@@ -21,8 +21,8 @@ import _hadoop_meter
 import hadoop as benchmark
 
 
-def run(sort_s, peak=1.0):
-    return benchmark.Run(10.0, sort_s, peak, peak / 2, 0.5)
+def run(sort_s, peak=1.0, processors=0.5):
+    return benchmark.Run(10.0, sort_s, peak, peak / 2, processors)
 
 
 class PlaceTest(testtools.TestCase):
@@ -54,6 +54,18 @@ class FiguresTest(testtools.TestCase):
         self.assertNotIn('less_time_6_to_8', found)
         met = [goal.met(found) for goal in benchmark.goals()]
         self.assertEqual([False, True, True], met)
+
+    def test_processors_are_compared_by_round(self):
+        runs = {
+            'round_robin_1': [run(9, 1.0, 0.2), run(9, 1.0, 0.4)],
+            'round_robin_8': [run(9, 1.0, 0.3), run(9, 1.0, 0.6)],
+        }
+        name = 'round_robin_8_to_round_robin_1_processors'
+        found = benchmark.figures_of(runs)
+        for end in ('', '_low', '_high'):
+            self.assertEqual(1.5, found[f'{name}{end}'])
+        runs['round_robin_8'].pop()
+        self.assertNotIn(name, benchmark.figures_of(runs))
 
 
 class MeterTest(testtools.TestCase):

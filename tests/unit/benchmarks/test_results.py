@@ -10,8 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import datetime
 import json
+import math
 import pathlib
 
 import fixtures
@@ -84,9 +86,34 @@ class ResultTest(testtools.TestCase):
             ('rate / times', (2.5, 1.6, 12.5 / 3, '95 % CI')),
             ('plain - times', (-2.0, None, None, '')),
             ('rate - times', (6.0, 3.0, 9.5, '95 % CI')),
+            ('loss / times', (-0.5, -4 / 3, 1 / 3, '')),
+            ('times / fall', (-2.0, -math.inf, math.inf, '')),
+            ('times / loss', (-2.0, -math.inf, math.inf, '')),
+            ('plain / loss', (-1.0, None, None, '')),
+            ('times - loss', (6.0, 2.0, 9.0, '')),
         ):
-            self.assertEqual(value, result().value(name), name)
+            found = result(
+                loss=-2.0,
+                loss_min=-4.0,
+                loss_max=1.0,
+                fall=-2.0,
+                fall_min=-4.0,
+                fall_max=-1.0,
+            ).value(name)
+            self.assertEqual(value, dataclasses.astuple(found), name)
 
     def test_not_measured(self):
         for name in ('none', 'none / plain', 'plain / none', 'other'):
             self.assertIsNone(result().value(name), name)
+
+    def test_divided_by_nothing(self):
+        self.assertIsNone(result(idle=0.0).value('plain / idle'))
+
+    def test_figure_is_in_its_interval(self):
+        for low, high in ((2.5, 3.0), (1.0, 1.5), (3.0, 1.0)):
+            self.assertRaises(ValueError, _results.Value, 2.0, low, high)
+        found = [
+            _results.Value(2.0, *ends).bounded
+            for ends in ((), (1.0, 2.0), (-math.inf, math.inf))
+        ]
+        self.assertEqual([False, True, False], found)

@@ -12,6 +12,7 @@
 
 import dataclasses
 import datetime
+import math
 
 import testtools
 
@@ -57,6 +58,8 @@ class TextTest(testtools.TestCase):
             + ('21,276 seeks/s (20,000 to 22,000)',),
             (_results.Value(1.5, 1.25, 1.75, '95 % CI'), 's')
             + ('1.5 s (95 % CI 1.25 to 1.75)',),
+            (_results.Value(1.5, -math.inf, math.inf, '95 % CI'), '')
+            + ('1.5 (no bounded interval)',),
         ):
             self.assertEqual(text, fidelity_text.value_text(value, unit))
 
