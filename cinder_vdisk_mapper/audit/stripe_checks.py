@@ -119,8 +119,8 @@ def _unfinished(record: Record, copies: _Copies) -> findings.Findings:
                 f'legs of {record.kind} {record.id} come to the disk or have '
                 'left it, and no process moves them',
                 advice='repeat the drain if a disk was being emptied, or '
-                'start the service diskplacer-elastic, which finishes the '
-                'move or takes it back',
+                'restart the service diskplacer-elastic, which finishes the '
+                'move or takes it back when it starts',
             )
 
 

@@ -72,6 +72,8 @@ class Executor:
         self._show = show
         self._last = progress_.FILE.read(disk_root)
         self._written = -_IDLE_PAUSE
+        # whether no step is left that was neither finished nor taken back
+        self._is_clean = False
         self._log = retry_logger.RetryLogger(
             'No legs are moved', 'Legs are moved again'
         )
@@ -89,10 +91,10 @@ class Executor:
             'another "diskplacer-manage elastic run" is running on this host'
         )
         with files.sole('elastic-run', refusal):
-            recovered, due = False, 0.0
+            due = 0.0
             while True:
-                if not recovered and time.monotonic() >= due:
-                    recovered = self._recovering.run(self._mover.recover)
+                if not self._is_clean and time.monotonic() >= due:
+                    self._is_clean = self._recovering.run(self._mover.recover)
                     due = time.monotonic() + _RECOVER_PAUSE
                 if self._stopped.is_set():
                     return
@@ -152,6 +154,8 @@ class Executor:
                 outcome = progress.now(state=progress_.IDLE)
             else:
                 outcome = progress.now(state=progress_.FAILED, reason=reason)
+                # nor may it have been taken back
+                self._is_clean = False
             self._write(outcome)
         return reason
 
@@ -203,10 +207,10 @@ class Executor:
             files.lock('elastic-step', wait=False),
         ):
             last = progress_.FILE.read(self._disk_root)
+            if last != self._last:
+                # another process has taken a step, or was killed in one
+                self._is_clean = False
             if last is None or not last.has_ended:
-                if last and last.state == progress_.MOVING:
-                    # its process was killed
-                    self._mover.recover()
                 last = progress_.Progress(progress_.IDLE, 0.0)
             self._write(last.now())
 

@@ -14,6 +14,7 @@
 import os
 import threading
 import time
+from unittest import mock
 
 import fixtures
 import testtools
@@ -50,8 +51,8 @@ class Mover(mover.Mover):
 
     def recover(self):
         self.recovered += 1
-        if self.recover_fails:
-            raise self.recover_fails.pop()
+        if self.recover_fails and (error := self.recover_fails.pop(0)):
+            raise error
 
 
 class ExecutorTest(testtools.TestCase):
@@ -78,6 +79,25 @@ class ExecutorTest(testtools.TestCase):
         found = progress.FILE.read(self.root)
         self.assertTrue(abs(time.time() - found.time) < 60)
         return found
+
+    def run_rounds(self, number, ended=None):
+        """Run without a step that is wanted.
+
+        :param ended: called at the end of each round, with its number.
+        """
+        rounds = []
+        self.wanted = None
+
+        def wait(_):
+            rounds.append(1)
+            if ended:
+                ended(len(rounds))
+            if len(rounds) == number:
+                self.stopped.set()
+
+        with mock.patch.object(self.stopped, 'wait', wait):
+            self.executor.run()
+        self.stopped.clear()
 
     def ask_again(self):
         self.wanted = elastic_status.WantedStep(
@@ -155,13 +175,41 @@ class ExecutorTest(testtools.TestCase):
         self.assertEqual('moving', self.written().state)
         self.mover.fails = None
         self.executor = self.make()
-        self.wanted = None
-        self.executor.run_once()
+        self.run_rounds(1)
         self.assertEqual(1, self.mover.recovered)
         self.assertEqual('idle', self.written().state)
         self.wanted = STEP
         self.executor.run_once()
         self.assertEqual('done', self.written().state)
+
+    def test_a_step_that_is_not_taken_back(self):
+        """It may still be on two disks, and nobody may ask for it again."""
+        self.mover.fails = exception.DiskError('no answer')
+        self.mover.recover_fails = [exception.DiskError('no answer')] * 2
+
+        def ended(number):
+            if number == 1:
+                self.executor.step('v', ('a', 'b'))
+
+        self.mover.recover_fails.insert(0, None)
+        self.run_rounds(5, ended)
+        self.assertEqual(4, self.mover.recovered)
+        self.assertEqual([], self.mover.recover_fails)
+
+    def test_a_step_of_another_process_that_is_not_taken_back(self):
+        """Whatever later ones have written over what it has written."""
+        self.useFixture(fixtures.MockPatchObject(executor, '_IDLE_PAUSE', 0.0))
+        for state in ('moving', 'failed', 'done', 'idle'):
+            self.executor = self.make()
+            recovered = self.mover.recovered
+
+            def ended(number, state=state):
+                if number == 2:
+                    other = progress.Progress(state, time.time(), 'w')
+                    progress.FILE.write(self.root, other)
+
+            self.run_rounds(6, ended)
+            self.assertEqual(2, self.mover.recovered - recovered)
 
     def test_forbidden_in_a_step(self):
         def during(report, stopped):
