@@ -12,6 +12,7 @@
 
 """The move of the legs of a volume from disk to disk, for :mod:`leg_steps`."""
 
+import contextlib
 import dataclasses
 import functools
 import time
@@ -43,8 +44,18 @@ from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import claim_moves
 
 _MOVABLE = ('available', 'in-use')
-# Nova attaches and detaches meanwhile.
-_DECIDABLE = (*_MOVABLE, 'reserved', 'attaching', 'detaching')
+# Nova attaches and detaches meanwhile, and an extension is refused.
+_DECIDABLE = (
+    *_MOVABLE,
+    'reserved',
+    'attaching',
+    'detaching',
+    'error_extending',
+)
+
+# Seconds to wait for what changes the vdisk. A copy or a deletion may take
+# hours, and a move holds back the attachments of its server, and other moves.
+_PATIENCE = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,14 +121,30 @@ class LegMove(leg_steps.LegSteps):
             refusal = 'is being migrated'
         elif naming.is_exported(volume):
             refusal = 'is exported to another host'
-        else:
-            with errors.cinder_errors():
-                if objects.SnapshotList.get_all_for_volume(
-                    self.backend.context, volume.id
-                ):
-                    refusal = 'has snapshots: delete them first'
+        elif volume.size != self.volume.size:
+            refusal = 'was extended just now'
         if refusal:
             raise exception.DiskError(f'volume {volume.id} {refusal}')
+
+    def _check_snapshots(self, volume: Volume) -> None:
+        """Check that a volume has no snapshots.
+
+        One that is refused, as the volume is being moved, stays in Cinder's
+        database.
+
+        :raises DiskError: it has.
+        """
+        with errors.cinder_errors():
+            snapshots = objects.SnapshotList.get_all_for_volume(
+                self.backend.context, volume.id
+            )
+        if not all(map(naming.has_failed, snapshots)):
+            raise exception.DiskError(
+                f'volume {volume.id} has snapshots: delete them first'
+            )
+
+    def _hold_legs(self) -> contextlib.AbstractContextManager[None]:
+        return locks.hold_within(f'legs-{self._name}', _PATIENCE)
 
     def begin(self) -> None:
         """Allocate the legs, have their claim follow, and begin the copy."""
@@ -126,9 +153,11 @@ class LegMove(leg_steps.LegSteps):
         servers = [vdisk.server_id] if vdisk.server_id else []
         with (
             locks.hold_all(f'server-{server}' for server in servers),
-            locks.hold(f'legs-{name}'),
+            self._hold_legs(),
         ):
-            self._check(self._fresh(), _MOVABLE)
+            volume = self._fresh()
+            self._check(volume, _MOVABLE)
+            self._check_snapshots(volume)
             source, vdisk = storage.usable_vdisk(step.source, name)
             if not vdisk.minimum and step.target in self.old:
                 raise exception.DiskError(
@@ -230,7 +259,7 @@ class LegMove(leg_steps.LegSteps):
         storage, name = self.backend.storage, self._name
         with (
             locks.hold(f'volume-{self.volume.id}'),
-            locks.hold(f'legs-{name}'),
+            self._hold_legs(),
         ):
             volume = self._fresh()
             self._check(volume, _DECIDABLE)
@@ -242,7 +271,7 @@ class LegMove(leg_steps.LegSteps):
         step, name, storage = self.step, self._name, self.backend.storage
         with (
             locks.hold(f'volume-{self.volume.id}'),
-            locks.hold(f'legs-{name}'),
+            self._hold_legs(),
         ):
             target = self._check_kept(self.new, step.target)
             move_records.remove(storage.disk_root, name)
@@ -266,7 +295,7 @@ class LegMove(leg_steps.LegSteps):
 
     def undo(self) -> None:
         step, name, storage = self.step, self._name, self.backend.storage
-        with locks.hold(f'legs-{name}'):
+        with self._hold_legs():
             target = storage.disk(step.target)
             coming = target.has_moving(name)
             if not coming and target.health == discover.OK:

@@ -96,6 +96,18 @@ def is_of_unbound(snapshot: Snapshot) -> bool:
     return snapshot.provider_id == _UNBOUND
 
 
+def has_failed(snapshot: Snapshot) -> bool:
+    """Return whether the creation of a snapshot was refused, or failed.
+
+    Something that a killed process has made may be on a disk all the same.
+    """
+    return (
+        snapshot.status == 'error'
+        and not snapshot.provider_location
+        and not is_of_unbound(snapshot)
+    )
+
+
 def is_exported(volume: Volume) -> bool:
     """Return whether a volume is, or may be, exported to another host."""
     return volume.provider_id not in (None, '', volume.provider_location)

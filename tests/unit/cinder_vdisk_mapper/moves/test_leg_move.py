@@ -116,6 +116,7 @@ class DecideTestCase(testtools.TestCase):
         snapshots = mock.Mock(return_value=[])
         for target, name, value in (
             (leg_move.locks, 'hold', lambda name: self.hold(name)),
+            (leg_move.locks, 'hold_within', lambda name, _: self.hold(name)),
             (leg_move.linking, 'save_disk', self.save),
             (leg_move.naming, 'is_exported', lambda volume: False),
             (leg_move.objects.Volume, 'get_by_id', lambda *_: self.volume),
@@ -136,8 +137,10 @@ class DecideTestCase(testtools.TestCase):
     @contextlib.contextmanager
     def hold(self, name):
         self.held.append(name)
-        yield
-        self.held.remove(name)
+        try:
+            yield
+        finally:
+            self.held.remove(name)
 
     def as_root(self, function, *arguments):
         if function is leg_moves.release_writes:
@@ -205,6 +208,36 @@ class DecideTestCase(testtools.TestCase):
             follow.side_effect = lambda: self.assertEqual(held, self.held)
             self.move.begin()
             follow.assert_called_once_with()
+
+    def test_extended_since_it_was_read(self):
+        piece = VDisk('volume-1', '1', None, 2 << 30, minimum=1)
+        self.storage.find_vdisk.return_value = disks.make_disk('a'), piece
+        read_before = mock.Mock(id='1', name_id='1', size=1)
+        move = dataclasses.replace(self.move, volume=read_before)
+        error = self.assertRaises(exception.DiskError, move.begin)
+        self.assertIn('volume 1 was extended just now', str(error))
+        self.assertEqual([], self.done)
+
+    def test_a_vdisk_that_is_being_copied_or_deleted(self):
+        """Neither attachments of its server nor other moves wait for it."""
+        piece = VDisk('volume-1', '1', 's', 2 << 30, minimum=1)
+        self.storage.find_vdisk.return_value = disks.make_disk('a'), piece
+        self.volume.provider_location = 'a,b'
+        held = leg_move.locks.Held('another process works on legs-volume-1')
+        self.useFixture(
+            fixtures.MockPatchObject(
+                leg_move.locks, 'hold_within', side_effect=held
+            )
+        )
+        for step in (
+            self.move.begin,
+            self.move.decide,
+            self.move.finish,
+            self.move.undo,
+        ):
+            self.assertRaises(leg_move.locks.Held, step)
+        self.assertEqual([], self.done)
+        self.assertEqual([], self.held)
 
     def test_what_was_unfilled_before(self):
         piece = VDisk('volume-1', '1', 's', 2 << 30, minimum=1)

@@ -599,7 +599,7 @@ class WalkTestCase(Walks):
                 self.assertWhole(world, old, 'own')
         with World('old') as world:
             world.start_at(old)
-            world.snapshots = ['s']
+            world.snapshots = [world.snapshot]
             error = self.assertRaises(
                 exception.DiskPlacerError, world.move, new
             )
@@ -654,7 +654,25 @@ class WalkTestCase(Walks):
             # a request that began before the move finds the volume
             world.lvm.copied = 100
             world.volume = world.read(None, '1')
-            world.move(new)
+
+            def stopped():
+                # Cinder keeps the rows of what is refused
+                world.row['status'] = 'error_extending'
+                return False
+
+            world.row['status'] = 'available'
+            world.snapshot.configure_mock(
+                status='error', provider_location=None, provider_id=None
+            )
+            world.snapshots = [world.snapshot]
+            world.lvm.copied = 5
+            with mock.patch.object(
+                leg_steps.time,
+                'sleep',
+                lambda _: setattr(world.lvm, 'copied', 100),
+            ):
+                world.move(new, stopped)
+            world.row['status'] = 'in-use'
             self.assertWhole(world, new, 'own')
             world.extend()
             self.assertEqual(new, world.location)
