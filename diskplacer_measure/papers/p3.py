@@ -62,7 +62,7 @@ CLAIMS = (
         'little change from 1 to 16 threads',
         rules.more_threads(
             'most threads to one, BFQ',
-            rules.Range(low=0.8),
+            rules.ALIKE,
             scenario='bare',
             host_scheduler='bfq',
             **claims.READ,
@@ -77,7 +77,7 @@ CLAIMS = (
         'about 40 %',
         rules.to_bare_metal(
             'one server to bare metal, most threads, BFQ',
-            rules.Range(high=0.6),
+            rules.LESS,
             rules.most_threads,
             scenario='server',
             host_scheduler='bfq',
@@ -92,7 +92,7 @@ CLAIMS = (
         'to 35 %',
         rules.more_threads(
             '4 threads to one',
-            rules.Range(high=0.5),
+            rules.LESS,
             lambda threads: threads == 4,
             scenario='bare',
             host_scheduler=claims.FRIENDLY,
@@ -108,7 +108,7 @@ CLAIMS = (
         'to 19 %',
         rules.more_threads(
             'more than 8 threads to one',
-            rules.Range(high=0.3),
+            rules.LESS,
             lambda threads: threads > 8,
             scenario='bare',
             host_scheduler=claims.FRIENDLY,
@@ -286,7 +286,7 @@ CLAIMS = (
         'Jain index 1 with 1 thread, 0.85 with 16',
         rules.fair(
             'Jain index, most threads, BFQ',
-            rules.Range(high=0.9),
+            rules.LESS,
             rules.most_threads,
             scenario='bare',
             host_scheduler='bfq',

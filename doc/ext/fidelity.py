@@ -11,15 +11,17 @@
 #    under the License.
 
 
-"""Directives ``fidelity…`` and role ``measured``: papers' figures and ours.
+"""Directives ``fidelity…``, and roles, for figures of papers and ours.
 
 They are made from the tables in ``benchmarks/fidelity`` and the results of
 benchmarks in ``benchmarks/results``. ``.. fidelity:: P4`` becomes the tables
 of a paper, ``.. fidelity-summary::`` counts their rows, and
 ``.. fidelity-results::`` lists the results. The role ``measured`` with the
 text ``RESULT FIGURE [UNIT]`` is a figure of a result with its interval, or
-*not measured*. A page that shows figures ends with a note on their results:
-how they came, and whether the code that they measured has changed since.
+*not measured*; ``verdict`` with the text ``PAPER FIGURE`` is the verdict on
+the first claim of a paper that a figure answers. A page that shows figures
+ends with a note on their results: how they came, and whether the code that
+they measured has changed since.
 """
 
 import collections.abc
@@ -118,6 +120,21 @@ class MeasuredRole(docutils.SphinxRole):
         return [nodes.Text(text)], []
 
 
+class VerdictRole(docutils.SphinxRole):
+    def run(
+        self,
+    ) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        _depend(self.env)
+        try:
+            text = fidelity_text.verdict(
+                _fidelity.read(), _results.read(), self.text
+            )
+        except ValueError as error:
+            message = self.inliner.reporter.error(str(error), line=self.lineno)
+            return [], [message]
+        return [nodes.emphasis(text, text)], []
+
+
 class Note(transforms.SphinxTransform):
     """Ends a page with the note on the results that it shows."""
 
@@ -141,5 +158,6 @@ def setup(app: Sphinx) -> dict[str, typing.Any]:
     app.add_directive('fidelity-summary', FidelitySummary)
     app.add_directive('fidelity-results', FidelityResults)
     app.add_role('measured', MeasuredRole())
+    app.add_role('verdict', VerdictRole())
     app.add_transform(Note)
     return {'parallel_read_safe': True}

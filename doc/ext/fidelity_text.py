@@ -54,6 +54,22 @@ def measured(results: _results.Results, text: str) -> str:
     return value_text(value, unit) if value else _fidelity.NOT_MEASURED
 
 
+def verdict(
+    papers: collections.abc.Mapping[str, _fidelity.Paper],
+    results: _results.Results,
+    text: str,
+) -> str:
+    """Return the verdict on the first claim that ``PAPER FIGURE`` answers.
+
+    :raises ValueError: there is no such claim.
+    """
+    name, _, figure = ' '.join(text.split()).partition(' ')
+    for claim in papers[name].claims if name in papers else ():
+        if any(ours.name == figure for ours in claim.ours):
+            return claim.verdict(results)
+    raise ValueError(f'{text}: must be PAPER FIGURE of a claim')
+
+
 def summary_lines(
     papers: collections.abc.Mapping[str, _fidelity.Paper],
     results: _results.Results,

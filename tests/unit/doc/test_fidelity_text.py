@@ -73,6 +73,17 @@ class TextTest(testtools.TestCase):
         ):
             self.assertEqual(shown, fidelity_text.measured(RESULTS, text))
 
+    def test_verdict(self):
+        papers = {'P4': _fidelity.Paper((CLAIM,), ())}
+        self.assertEqual(
+            CLAIM.verdict(RESULTS),
+            fidelity_text.verdict(papers, RESULTS, 'P4\n change'),
+        )
+        for text in ('P4 changes', 'P5 change', 'P4'):
+            self.assertRaises(
+                ValueError, fidelity_text.verdict, papers, RESULTS, text
+            )
+
     def test_figure_that_a_result_has_not(self):
         error = self.assertRaises(
             ValueError, fidelity_text.measured, RESULTS, 'contention chnge %'
