@@ -13,8 +13,9 @@
 
 # Builds the Debian packages in a clean chroot, and checks them with lintian.
 # Then installs all of them in another clean chroot, imports every part, starts
-# systemd there, and checks that the services become active, and that nothing
-# is left of packages that are purged.
+# systemd there, and checks that the services become active, that an upgrade
+# leaves those of cinder-vdisk-mapper running, and that nothing is left of
+# packages that are purged.
 #
 #   tools/debian.sh [--build-only] [SUITE]     as root; SUITE is sid or newer
 #
@@ -28,6 +29,8 @@ cd "$(dirname "$0")/.."
 env_help "${1:-}"
 
 SERVICES='diskplacer-agent diskplacer-vendordata'
+# An upgrade must not stop them, a removal must.
+KEPT='diskplacer-elastic diskplacer-settle'
 # Only uploads to Debian close a bug, and each command has --help.
 SUPPRESSED=initial-upload-closes-no-bugs,no-manual-page
 PATIENCE=120
@@ -140,6 +143,34 @@ wait_for() {
     done
 }
 
+# Install the packages again, while the services of the Cinder driver run. They
+# have nothing to do here, and would end.
+upgrade() {
+    local service before after
+    for service in $KEPT; do
+        mkdir -p "$work/root/etc/systemd/system/$service.service.d"
+        cat > "$work/root/etc/systemd/system/$service.service.d/idle.conf" \
+            << 'EOF'
+[Unit]
+ConditionPathExists=
+[Service]
+ExecStart=
+ExecStart=sleep infinity
+EOF
+    done
+    enter systemctl daemon-reload
+    # shellcheck disable=SC2086
+    enter systemctl start $KEPT
+    # shellcheck disable=SC2086
+    before=$(enter systemctl show -P MainPID $KEPT)
+    enter sh -c 'dpkg --install /packages/*.deb > /dev/null'
+    # shellcheck disable=SC2086
+    after=$(enter systemctl show -P MainPID $KEPT)
+    # shellcheck disable=SC2086
+    env_say "processes of $KEPT:" $before, after the upgrade: $after
+    [ "$before" = "$after" ]
+}
+
 check() {
     local service state
     env_say 'starting systemd'
@@ -168,9 +199,10 @@ check() {
             return 1
         fi
     done
+    upgrade
     enter sh -c 'DEBIAN_FRONTEND=noninteractive apt-get -q -y purge \
         "*nova-diskplacer*" cinder-vdisk-mapper > /dev/null'
-    for service in $SERVICES; do
+    for service in $SERVICES $KEPT; do
         wait_for enter sh -c "! systemctl is-active $service"
     done
     if enter sh -c 'command -v diskplacer-agent' ||

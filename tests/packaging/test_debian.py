@@ -130,6 +130,32 @@ class DirectoriesTest(testtools.TestCase):
         )
 
 
+class UnitsTest(testtools.TestCase):
+    """Units of cinder-vdisk-mapper, which the operator starts."""
+
+    def test_upgrade_does_not_stop(self):
+        rules = (base.TOP / 'debian/rules').read_text().replace('\\\n', '')
+        (line,) = re.findall(
+            r'\tdh_installsystemd -pcinder-vdisk-mapper (.*)', rules
+        )
+        self.assertEqual(
+            {'--no-enable', '--no-start', '--no-stop-on-upgrade'},
+            set(line.split()),
+        )
+
+    def test_removal_stops(self):
+        directory = base.TOP / 'debian'
+        installed = (directory / 'cinder-vdisk-mapper.install').read_text()
+        prerm = (directory / 'cinder-vdisk-mapper.prerm').read_text()
+        (stop,) = re.findall(
+            r'if \[ "\$1" = remove \].*\n +deb-systemd-invoke stop (.*)',
+            prerm.replace('\\\n', ''),
+        )
+        units = re.findall(r'[\w-]+\.service', installed)
+        self.assertEqual(2, len(units))
+        self.assertEqual(units, re.findall(r'[\w-]+\.service', stop))
+
+
 class ModulesTest(testtools.TestCase):
     def test_depends(self):
         self.assertEqual(
