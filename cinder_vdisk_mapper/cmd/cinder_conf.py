@@ -61,7 +61,9 @@ def configure(args: argparse.Namespace) -> None:
     conf = cfg.CONF
     files = args.cinder_config_file or cfg.find_config_files(project='cinder')
     with config_files.read_errors(files):
-        conf([], project='cinder', default_config_files=files)
+        conf(
+            config_files.as_service(args.cinder_config_file), project='cinder'
+        )
         _log_to_stderr(conf)
         logging.setup(conf, 'cinder')
         conf.register_opt(diskplacer.LOCK_DIR, group=diskplacer.GROUP.name)

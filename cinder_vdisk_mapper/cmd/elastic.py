@@ -168,7 +168,12 @@ def _own_conf(args: argparse.Namespace) -> cfg.ConfigOpts:
     """
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
-    files = args.config_file or cfg.find_config_files(project='nova')
+    files, directories = config_files.sources(args.config_file)
     with config_files.read_errors(files):
-        conf([], project='nova', default_config_files=files)
+        conf(
+            [],
+            project='nova',
+            default_config_files=files,
+            default_config_dirs=directories,
+        )
     return conf

@@ -49,19 +49,21 @@ def add_config_file(parser: argparse.ArgumentParser) -> None:
 def configure(config_files: list[str] | None, arguments: list[str]) -> None:
     """Read the configuration and start logging.
 
-    :param config_files: files to read; None for the default, nova.conf.
+    :param config_files: files to read; None for the default, nova.conf and
+        nova.conf.d.
     :param arguments: further options of oslo.config, from the command line.
     :raises DiskPlacerError: a file cannot be read, or an option is invalid.
     """
     conf = options.CONF
     register_options(conf)
-    names = config_files or cfg.find_config_files(project='nova')
+    names, directories = config_files_.sources(config_files)
     with config_files_.read_errors(names):
         conf(
             arguments,
             project='nova',
             prog='diskplacer',
             default_config_files=names,
+            default_config_dirs=directories,
         )
         # oslo.config validates a value when it is read
         for module in options.GROUPS:

@@ -40,6 +40,7 @@ from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import map as map_
 from nova_diskplacer.cmd import upgrade_checks as checks
 from nova_diskplacer.cmd import upgrade_quotas
+from nova_diskplacer.conf import files as config_files
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.profiles import advice
 from nova_diskplacer.profiles import catalogue
@@ -91,7 +92,10 @@ class Reader:
 
     def nova(self) -> cfg.ConfigOpts:
         """Return the options of nova.conf that are checked."""
-        return read_options('nova', self._conf.config_file, _NOVA)
+        files = self._conf.config_file
+        if files == self._conf.default_config_files:
+            files = None
+        return read_options('nova', files, _NOVA)
 
     def cinder(self) -> cfg.ConfigOpts:
         """Return the options of cinder.conf that are checked."""
@@ -269,6 +273,8 @@ def read_options(
 ) -> cfg.ConfigOpts:
     """Return options of a service's configuration on this host.
 
+    As in the service, named files go before the project's directory.
+
     :param files: None for the default ones of the project.
     :raises DiskPlacerError: a file is invalid.
     """
@@ -276,7 +282,7 @@ def read_options(
     for group, option in options:
         conf.register_opt(option, None if group == 'DEFAULT' else group)
     try:
-        conf([], project=project, default_config_files=files)
+        conf(config_files.as_service(files), project=project)
     except cfg.Error as error:
         raise exception.DiskPlacerError(f'{project}.conf: {error}') from error
     return conf

@@ -23,6 +23,27 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 
 
+def sources(
+    named: list[str] | None,
+) -> tuple[list[str], list[str] | None]:
+    """Return the default files and directories of ``ConfigOpts``.
+
+    Without files that the user names they are nova.conf and, as None,
+    nova.conf.d, which goes before all default files.
+    """
+    if named:
+        return named, []
+    return cfg.find_config_files(project='nova'), None
+
+
+def as_service(named: list[str] | None) -> list[str]:
+    """Return the arguments by which a service of OpenStack reads files.
+
+    Without files that the user names, it reads those of its project.
+    """
+    return [f'--config-file={name}' for name in named or ()]
+
+
 @contextlib.contextmanager
 def read_errors(
     files: collections.abc.Collection[str],

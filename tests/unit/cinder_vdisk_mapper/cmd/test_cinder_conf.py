@@ -55,6 +55,24 @@ class ConfigureTestCase(testtools.TestCase):
         self.configure(f'[diskplacer]\nlock_dir = {locks}\n')
         self.assertEqual(locks, files.lock_directory())
 
+    def test_named_files_go_before_the_directory(self):
+        """As in cinder-volume, which reads both."""
+        directory = self.useFixture(fixtures.TempDir())
+        with open(directory.join('own.conf'), 'w') as stream:
+            stream.write('[diskplacer]\nlock_dir = /of-directory\n')
+        self.useFixture(
+            fixtures.MockPatchObject(
+                cfg, 'find_config_dirs', return_value=[directory.path]
+            )
+        )
+        for text, expected in (
+            ('[diskplacer]\nlock_dir = /named\n', '/named'),
+            ('', '/of-directory'),
+        ):
+            self.conf.reset()
+            self.configure(text)
+            self.assertEqual(expected, files._lock_directory)
+
     def test_locks_without_the_option(self):
         self.configure('[DEFAULT]\n')
         self.assertEqual('/run/diskplacer', files._lock_directory)

@@ -19,6 +19,7 @@ from unittest import mock
 
 import fixtures
 import testtools
+from oslo_config import cfg
 
 from cinder_vdisk_mapper.cmd import cinder_conf
 from cinder_vdisk_mapper.moves import leg_mover
@@ -155,6 +156,18 @@ class MoveTest(CommandTestCase):
     def test_needs_root(self):
         self.patch(os, 'geteuid', lambda: 1000)
         self.assert_error('needs root', 'move', 'volume', '--narrow')
+
+    def test_named_files_are_read_alone(self):
+        directory = self.useFixture(fixtures.TempDir())
+        with open(directory.join('own.conf'), 'w') as stream:
+            stream.write('[diskplacer_elastic]\ncopy_share = 0.5\n')
+        self.useFixture(
+            fixtures.MockPatchObject(
+                cfg, 'find_config_dirs', return_value=[directory.path]
+            )
+        )
+        self.run_('move', 'volume', '--disk', 'c')
+        self.assertEqual(20, self.mover.percent)
 
     def test_bad_config_file(self):
         self.config += '-missing'

@@ -12,6 +12,7 @@
 """What all commands share."""
 
 import os
+import pathlib
 import threading
 from unittest import mock
 
@@ -43,6 +44,40 @@ class ConfigureTestCase(testtools.TestCase):
         with mock.patch.object(common.logging, 'setup'):
             common.configure([path], [])
         self.assertEqual(directory + '/locks', files.lock_directory())
+
+    def test_directory_of_nova_only_without_named_files(self):
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.files._lock_directory', ''
+            )
+        )
+        root = self.useFixture(fixtures.TempDir())
+        for name in ('named', 'nova'):
+            with open(root.join(f'{name}.conf'), 'w') as stream:
+                stream.write(f'[diskplacer]\nlock_dir = /{name}\n')
+        (pathlib.Path(root.path) / 'd').mkdir()
+        (pathlib.Path(root.path) / 'd/own.conf').write_text(
+            '[diskplacer]\nlock_dir = /directory\n'
+        )
+        for name, value in (
+            ('find_config_files', [root.join('nova.conf')]),
+            ('find_config_dirs', [root.join('d')]),
+        ):
+            self.useFixture(
+                fixtures.MockPatchObject(cfg, name, return_value=value)
+            )
+        for named, expected in (
+            ([root.join('named.conf')], '/named'),
+            (None, '/directory'),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'nova_diskplacer.conf.CONF', cfg.ConfigOpts()
+                )
+            )
+            with mock.patch.object(common.logging, 'setup'):
+                common.configure(named, [])
+            self.assertEqual(expected, files._lock_directory)
 
 
 class RunInChildTestCase(testtools.TestCase):

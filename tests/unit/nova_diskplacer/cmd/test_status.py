@@ -250,6 +250,33 @@ class ReadOptionsTest(base.BaseTestCase):
             stream.write(text)
         return upgrade_facts.read_options('nova', [file], upgrade_facts._NOVA)
 
+    def test_named_files_go_before_the_directory(self):
+        """As in nova-scheduler, which reads both."""
+        directory = self.useFixture(fixtures.TempDir())
+        with open(directory.join('own.conf'), 'w') as stream:
+            stream.write(
+                '[filter_scheduler]\nenabled_filters = Own\n'
+                '[diskplacer_scheduler]\nmoves = true\n'
+            )
+        self.useFixture(
+            fixtures.MockPatchObject(
+                cfg, 'find_config_dirs', return_value=[directory.path]
+            )
+        )
+        found = self.read('[filter_scheduler]\nenabled_filters = Named\n')
+        self.assertEqual(['Named'], found.filter_scheduler.enabled_filters)
+        self.assertTrue(found.diskplacer_scheduler.moves)
+
+    def test_default_files_of_the_command(self):
+        """They are the service's own default, not files that it is given."""
+        for words, expected in (([], None), (['--config-file=/dev/null'], 1)):
+            conf = cfg.ConfigOpts()
+            conf(words, project='nova')
+            with mock.patch.object(upgrade_facts, 'read_options') as read:
+                upgrade_facts.Reader(conf).nova()
+            files = read.call_args.args[1]
+            self.assertEqual(expected, files and len(files))
+
     def test_unset(self):
         found = self.read('')
         self.assertIsNone(found.filter_scheduler.enabled_filters)
