@@ -36,7 +36,7 @@ def count(disk_root: str, reason: str) -> None:
     """Add one to the failures of a reason; several processes may do so.
 
     :raises DiskError: the reason is not one of ``REASONS``, or the disk root
-        cannot be written to.
+        cannot be written to, or another process changes the file for long.
     """
     if reason not in REASONS:
         raise exception.DiskError(

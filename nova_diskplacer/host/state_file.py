@@ -13,7 +13,7 @@
 """Files in which processes keep their state, each one value of JSON.
 
 A file is replaced as a whole, so a reader never sees half of one, and needs no
-lock. Writers that change what they have read hold the lock of its directory.
+lock. Writers that change what they have read hold a lock.
 """
 
 import collections.abc
@@ -24,6 +24,7 @@ import functools
 import json
 import logging
 import os
+import time
 from typing import Any
 from typing import Generic
 from typing import TypeVar
@@ -37,6 +38,10 @@ LOG = logging.getLogger(__name__)
 
 # Bytes of a file that are read; none of ours has that many.
 _MOST = 16 << 20
+
+# Seconds that a writer waits for others, and between its attempts.
+_PATIENCE = 2.0
+_PAUSE = 0.01
 
 # Some files are read once in an interval.
 _unusable = log_once.ChangeLogger(LOG)
@@ -156,18 +161,37 @@ class FieldsFile(Generic[_Content]):
 
 @contextlib.contextmanager
 def changing(path: str) -> collections.abc.Iterator[None]:
-    """Hold the lock of the directory of a file, which must exist.
+    """Hold the lock of a file, in a directory that must exist.
 
+    The lock is a file beside it, which only its owner can open and thus hold.
     The kernel releases it if the process is killed.
 
-    :raises DiskError: the directory cannot be opened.
+    :raises DiskError: the lock cannot be made, or another process holds it for
+        longer than a change takes.
     """
     with contextlib.ExitStack() as stack:
         with files.disk_errors(path):
-            directory = stack.enter_context(
+            lock = stack.enter_context(
                 files.opened(
-                    os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY
+                    path + '.lock',
+                    os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW,
+                    0o600,
                 )
             )
-            fcntl.flock(directory, fcntl.LOCK_EX)
+            _acquire(lock, path)
         yield
+
+
+def _acquire(lock: int, path: str) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise exception.DiskError(
+                    f'{path} is being changed by another process'
+                ) from error
+            time.sleep(_PAUSE)
+        else:
+            return

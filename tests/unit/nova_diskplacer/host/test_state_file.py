@@ -11,6 +11,7 @@
 #    under the License.
 
 import concurrent.futures
+import fcntl
 import json
 import os
 import stat
@@ -19,6 +20,7 @@ import fixtures
 from oslotest import base
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import files
 from nova_diskplacer.host import state_file
 
 
@@ -124,13 +126,31 @@ class StateFileTest(base.BaseTestCase):
             list(pool.map(change, range(40)))
         self.assertEqual(40, self.read())
 
+    def test_others_who_lock_the_directory_do_not_block(self):
+        """Any user can open it, and then lock it."""
+        with files.opened(self.directory, os.O_RDONLY) as directory:
+            fcntl.flock(directory, fcntl.LOCK_EX)
+            with state_file.changing(self.path):
+                pass
+        status = os.stat(self.path + '.lock')
+        self.assertEqual(0o600, stat.S_IMODE(status.st_mode))
+
+    def test_a_change_does_not_wait_for_ever(self):
+        self.useFixture(fixtures.MockPatchObject(state_file, '_PATIENCE', 0.1))
+        with state_file.changing(self.path):
+            with self.assertRaisesRegex(
+                exception.DiskError, f'{self.path} is being changed by'
+            ):
+                with state_file.changing(self.path):
+                    pass
+
     def test_a_change_without_directory(self):
         path = os.path.join(self.directory, 'none', 'state.json')
         with self.assertRaisesRegex(exception.DiskError, path):
             with state_file.changing(path):
                 pass
 
-    def test_an_error_in_a_change_is_not_the_directory_s(self):
+    def test_an_error_in_a_change_is_not_the_lock_s(self):
         def fail():
             with state_file.changing(self.path):
                 raise OSError(5, 'another')
