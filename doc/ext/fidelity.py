@@ -19,7 +19,9 @@ of a paper, ``.. fidelity-summary::`` counts their rows, and
 ``.. fidelity-results::`` lists the results. The role ``measured`` with the
 text ``RESULT FIGURE [UNIT]`` is a figure of a result with its interval, or
 *not measured*; ``verdict`` with the text ``PAPER FIGURE`` is the verdict on
-the first claim of a paper that a figure answers. A page that shows figures
+the first claim of a paper that a figure answers. ``.. goals:: RESULT`` lists
+the goals of a benchmark, and the role ``goal`` with the text ``RESULT FIGURE``
+says whether the goal of a figure is met or missed. A page that shows figures
 ends with a note on their results: how they came, and whether the code that
 they measured has changed since.
 """
@@ -40,6 +42,7 @@ from sphinx.util import nodes as sphinx_nodes
 import _fidelity
 import _results
 import fidelity_text
+import goal_text
 
 
 def _depend(env: BuildEnvironment) -> None:
@@ -106,6 +109,19 @@ class FidelityResults(Generated):
         return fidelity_text.result_lines(results)
 
 
+class Goals(Generated):
+    required_arguments = 1
+
+    def lines(self, papers, results):
+        if self.arguments[0] not in results:
+            return ['No result is committed yet.', '']
+        rows = goal_text.rows(results[self.arguments[0]])
+        return fidelity_text.table([40, 14, 34, 12], rows)
+
+    def used(self, results):
+        return self.arguments
+
+
 class MeasuredRole(docutils.SphinxRole):
     def run(
         self,
@@ -135,6 +151,20 @@ class VerdictRole(docutils.SphinxRole):
         return [nodes.emphasis(text, text)], []
 
 
+class GoalRole(docutils.SphinxRole):
+    def run(
+        self,
+    ) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        _depend(self.env)
+        try:
+            text = goal_text.state(_results.read(), self.text)
+        except ValueError as error:
+            message = self.inliner.reporter.error(str(error), line=self.lineno)
+            return [], [message]
+        _used(self.env).add(self.text.split()[0])
+        return [nodes.emphasis(text, text)], []
+
+
 class Note(transforms.SphinxTransform):
     """Ends a page with the note on the results that it shows."""
 
@@ -158,6 +188,8 @@ def setup(app: Sphinx) -> dict[str, typing.Any]:
     app.add_directive('fidelity-summary', FidelitySummary)
     app.add_directive('fidelity-results', FidelityResults)
     app.add_role('measured', MeasuredRole())
+    app.add_directive('goals', Goals)
+    app.add_role('goal', GoalRole())
     app.add_role('verdict', VerdictRole())
     app.add_transform(Note)
     return {'parallel_read_safe': True}

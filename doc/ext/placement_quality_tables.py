@@ -14,8 +14,8 @@
 """Directives ``placement-…``: results of the benchmark placement_quality.
 
 ``.. placement-scenario:: NAME`` shows all policies in a scenario,
-``.. placement-loads:: LOAD...`` those by load, ``.. placement-others::`` other
-fleets, and ``.. placement-goals::`` what was to be shown.
+``.. placement-loads:: LOAD...`` those by load, and ``.. placement-others::``
+other fleets.
 """
 
 from sphinx.application import Sphinx
@@ -67,15 +67,9 @@ class Others(Placement):
         return placement_text.other_rows(result)
 
 
-class Goals(Placement):
-    def rows(self, result):
-        return placement_text.goal_rows(result)
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     app.add_directive('placement-scenario', Scenario)
     app.add_directive('placement-loads', Loads)
     app.add_directive('placement-others', Others)
-    app.add_directive('placement-goals', Goals)
     return {'parallel_read_safe': True}

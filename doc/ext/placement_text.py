@@ -99,23 +99,6 @@ def other_rows(result: _results.Result) -> list[list[str]]:
     return rows
 
 
-def goal_rows(result: _results.Result) -> list[list[str]]:
-    """Return what is measured of each goal, and whether it is met."""
-    rows = [['Figure', 'Goal', 'Measured', '']]
-    for goal in result.goals:
-        value = result.value(goal.figure)
-        measured = 'not measured'
-        if value is not None:
-            measured = f'{value.value:.4g}'
-            if value.low is not None and value.high is not None:
-                measured += f' ({value.low:.4g} to {value.high:.4g})'
-        met = 'met' if goal.met(result.figures) else '**missed**'
-        rows.append(
-            [f'``{goal.figure}``', f'{goal.op} {goal.value:g}', measured, met]
-        )
-    return rows
-
-
 def cell(result: _results.Result, figure: str, field: str) -> str:
     """Return a figure with half of its interval, empty if not measured."""
     value = result.value(figure) if figure in result.figures else None

@@ -15,7 +15,6 @@ import datetime
 
 import testtools
 
-import _report
 import _results
 import placement_text
 
@@ -38,13 +37,7 @@ RESULT = _results.Result(
         'some_default_gib_high': 1.0,
         'load_40_default_gib': 1.0,
         'load_40_default_neighbours': 4.3333,
-        'nothing': None,
     },
-    (
-        _report.Goal('some_default_gib', '>=', 0.99),
-        _report.Goal('some_random_gib', '>=', 0.99),
-        _report.Goal('nothing', '==', 0),
-    ),
 )
 
 
@@ -61,12 +54,3 @@ class PlacementTextTest(testtools.TestCase):
     def test_loads(self):
         _, ours, *_ = placement_text.load_rows(RESULT, [40])
         self.assertEqual('100.0 / 4.33', ours[1])
-
-    def test_goals(self):
-        _, met, missed, nothing = placement_text.goal_rows(RESULT)
-        self.assertEqual(
-            ['``some_default_gib``', '>= 0.99', '0.9912 (0.98 to 1)', 'met'],
-            met,
-        )
-        self.assertEqual(['0.5', '**missed**'], missed[2:])
-        self.assertEqual(['not measured', '**missed**'], nothing[2:])
