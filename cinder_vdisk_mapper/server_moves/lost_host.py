@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """Gives up the data of servers whose host is lost for good.
 
 An administrator says so in two places: the host is fenced, which Nova is told,
@@ -22,9 +21,8 @@ Volumes that are being deleted go the same way: nobody else could delete them.
 
 Nothing on the lost host is changed, and it is not asked. A volume that has
 moved there may still have its vdisk on the host that it has left, which
-releases it first. A volume gets another
-name for its vdisk. So if that host comes back, what is there is nobody's, and
-the audit finds it.
+releases it first. A volume gets another name for its vdisk. So if that host
+comes back, what is there is nobody's, and the audit finds it.
 """
 
 import collections
@@ -41,29 +39,20 @@ from oslo_log import log as logging
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.cinder_api import errors
+from cinder_vdisk_mapper.cinder_api.releases import db_api
 from cinder_vdisk_mapper.cinder_api.types import attachments
 from cinder_vdisk_mapper.server_moves import checks
+from cinder_vdisk_mapper.server_moves import lost_rules
 from cinder_vdisk_mapper.server_moves import release
 from cinder_vdisk_mapper.server_moves import store
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
-from nova_diskplacer import flavor
 from nova_diskplacer import nova_server
 
 LOG = logging.getLogger(__name__)
 
-_IN_USE = 'in-use'
-
-# Statuses of a volume that waits for the lost host to delete it, and the one
-# with which Cinder deletes it when it is asked to once more.
-_DELETING = ('deleting', 'error_deleting')
+# The status with which Cinder deletes a volume when it is asked to once more.
 _DELETABLE = 'error'
-
-# Statuses of servers that Nova evacuates.
-_EVACUABLE = ('ACTIVE', 'ERROR', 'SHUTOFF')
-
-_MOVES = 'moves, or has moved, and its data has not settled'
-
 
 # The service that takes each volume, by the ID of the volume.
 _Services = collections.abc.Mapping[str, Any]
@@ -82,85 +71,13 @@ class Entry:
     reason: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Facts(checks.VolumeFacts):
-    """The facts that decide if the data of a volume is given up.
-
-    :param has_server: whether a server has it attached.
-    :param of_flavor: whether it is one of the vdisks of its server's flavor.
-    :param moves: whether its server moves, and its data has not arrived.
-    """
-
-    status: str
-    has_server: bool
-    of_flavor: bool
-    moves: bool
-    in_other_zone: bool
-
-
-def why_server_stays(
-    server: nova_api.Server | None,
-    host: str,
-    volumes: int,
-    *,
-    is_given_up: bool = False,
-) -> str:
-    """Return why a server does not come back without its data, '' if it may.
-
-    :param host: that is lost.
-    :param volumes: number of its volumes there.
-    :param is_given_up: whether their data was given up before, so that the
-        server is on another lost host.
-    """
-    if server is None:
-        return 'Nova does not know its server'
-    if server.host != host and not is_given_up:
-        return f'its server is on host {server.host or "none"}'
-    request = server.request
-    if request is None or request.on_host_loss != flavor.BLANK:
-        return (
-            'the flavor of its server has no '
-            f'{flavor.NAMESPACE}{flavor.ON_HOST_LOSS}={flavor.BLANK}'
-        )
-    if server.task:
-        return f'its server has a task of Nova: {server.task}'
-    if server.status not in _EVACUABLE:
-        return (
-            f'its server is {server.status}, and Nova evacuates none that is '
-            f'not {" or ".join(_EVACUABLE)}'
-        )
-    if volumes > request.vdisks:
-        return (
-            f'its server has {volumes} vdisks, and its flavor claims '
-            f'{request.vdisks} elsewhere'
-        )
-    return ''
-
-
-def why_volume_stays(facts: Facts) -> str:
-    """Return why the data of a volume is not given up, '' if it may be."""
-    if facts.moves:
-        return f'its server {_MOVES}'
-    if not facts.has_server:
-        if facts.status not in _DELETING:
-            return 'it is attached to no server: delete it, and repeat this'
-    elif facts.status != _IN_USE:
-        return f'it is {facts.status}'
-    elif not facts.of_flavor:
-        return 'it is none of the vdisks of the flavor of its server'
-    if reason := facts.why_it_stays():
-        return reason
-    if facts.in_other_zone:
-        return 'this host is in another availability zone'
-    return ''
-
-
 def give_up(
     backends: collections.abc.Iterable[str], host: str, is_wanted: bool
 ) -> collections.abc.Iterator[Entry]:
     """Give up the data of the servers of a lost host; repeatable.
 
-    Those of one volume after the other, as the entries are taken.
+    Those of one server after the other, as the entries are taken: all of its
+    volumes, or none.
 
     :param backends: Cinder hosts of the backends of this host, which take the
         volumes of those of the same sections.
@@ -191,24 +108,65 @@ def give_up(
             )
         volumes.extend(of_backend)
         services |= {volume.id: service for volume in of_backend}
-    for entry, volume in _decide(context, volumes, host, services):
-        if is_wanted and not entry.reason:
-            # it may have come back meanwhile
-            _check_lost(context, host)
-            move = store.read(volume.id)
-            if not release.finish(volume.id):
-                entry = dataclasses.replace(
-                    entry,
-                    reason='its vdisk on the host that it has left, of '
-                    f'{move and move.source}, is not released: start '
-                    'cinder-volume there, or remove its service if that host '
-                    'is lost as well, and repeat this',
-                )
-            elif not _take(volume, services[volume.id]):
-                entry = dataclasses.replace(
-                    entry, reason='it has changed meanwhile: repeat this'
-                )
-        yield entry
+    by_id = {volume.id: volume for volume in volumes}
+    for entries in _decide(context, volumes, host, services):
+        taken = [by_id[entry.volume] for entry in entries if not entry.reason]
+        reasons = (
+            _give_up(context, taken, host, services)
+            if is_wanted and taken
+            else {}
+        )
+        for entry in entries:
+            yield dataclasses.replace(
+                entry, reason=entry.reason or reasons.get(entry.volume, '')
+            )
+
+
+def _give_up(
+    context: Any,
+    volumes: collections.abc.Sequence[Any],
+    host: str,
+    services: _Services,
+) -> dict[str, str]:
+    """Give up the data of the volumes of one server, of all or none.
+
+    :returns: why each volume stays, by its ID; empty if they are given up.
+    :raises DiskPlacerError: as :func:`give_up`; none is given up then.
+    """
+    _check_lost(context, host)
+    for volume in volumes:
+        move = store.read(volume.id)
+        if not release.finish(volume.id):
+            return _stay(
+                volumes,
+                volume.id,
+                'its vdisk on the host that it has left, of '
+                f'{move and move.source}, is not released: start '
+                'cinder-volume there, or remove its service if that host is '
+                'lost as well, and repeat this',
+            )
+    # the host may have come back while the others released
+    _check_lost(context, host)
+    try:
+        _take(context, volumes, services)
+    except _Changed as error:
+        return _stay(volumes, error.volume, str(error))
+    return {}
+
+
+def _stay(
+    volumes: collections.abc.Iterable[Any], staying: str, reason: str
+) -> dict[str, str]:
+    """Return why each volume of a server stays, as one of them does.
+
+    :param staying: ID of that one, which has a reason of its own.
+    """
+    kept = dict.fromkeys((one.id for one in volumes), _kept_by(staying))
+    return kept | {staying: reason}
+
+
+def _kept_by(volume: str) -> str:
+    return f'volume {volume} of its server stays'
 
 
 def _check_lost(context: Any, host: str) -> None:
@@ -237,25 +195,29 @@ def _decide(
     volumes: collections.abc.Iterable[Any],
     host: str,
     services: _Services,
-) -> collections.abc.Iterator[tuple[Entry, Any]]:
-    """Decide for each volume; those of a server are given up, or all stay."""
+) -> collections.abc.Iterator[list[Entry]]:
+    """Decide for the volumes of each server; they are given up, or all stay.
+
+    A volume of no server, or of several, is on its own.
+    """
     by_server = collections.defaultdict(list)
     for volume in volumes:
         servers = {entry.instance_uuid or '' for entry in attachments(volume)}
         if len(servers) > 1:
             reason = 'it is attached to several servers'
-            yield Entry(volume.id, '', reason), volume
+            yield [Entry(volume.id, '', reason)]
         elif servers:
             by_server[servers.pop()].append(volume)
         else:
-            reason = why_volume_stays(
+            reason = lost_rules.why_volume_stays(
                 _facts(volume, None, services[volume.id])
             )
-            yield Entry(volume.id, '', reason), volume
+            yield [Entry(volume.id, '', reason)]
     for uuid, of_server in sorted(by_server.items()):
         reasons = _why_stay(context, uuid, of_server, host, services)
-        for volume in of_server:
-            yield Entry(volume.id, uuid, reasons[volume.id]), volume
+        yield [
+            Entry(volume.id, uuid, reasons[volume.id]) for volume in of_server
+        ]
 
 
 def _why_stay(
@@ -281,7 +243,7 @@ def _why_stay(
         for volume in volumes
         if server is None or volume.project_id == server.project_id
     ]
-    of_server = why_server_stays(
+    of_server = lost_rules.why_server_stays(
         server,
         host,
         len(own),
@@ -291,11 +253,13 @@ def _why_stay(
     )
     reasons = {
         volume.id: of_server
-        or why_volume_stays(_facts(volume, server, services[volume.id]))
+        or lost_rules.why_volume_stays(
+            _facts(volume, server, services[volume.id])
+        )
         for volume in own
     }
     staying = [id_ for id_, reason in reasons.items() if reason]
-    kept = f'volume {staying[0]} of its server stays' if staying else ''
+    kept = _kept_by(staying[0]) if staying else ''
     if server is not None and own and not kept:
         kept = _kept_by_others(context, server, host, reasons)
     return {
@@ -327,15 +291,17 @@ def _kept_by_others(
         if volume.id in volumes or volume.project_id != server.project_id:
             continue
         if store.read(volume.id) is not None:
-            return f'volume {volume.id} of its server {_MOVES}'
+            return f'volume {volume.id} of its server {lost_rules.MOVES}'
         if (volume.host or '').partition('@')[0] == host:
             return f'volume {volume.id} of its server stays on {volume.host}'
     return ''
 
 
 @errors.cinder_errors()
-def _facts(volume: Any, server: nova_api.Server | None, service: Any) -> Facts:
-    return Facts(
+def _facts(
+    volume: Any, server: nova_api.Server | None, service: Any
+) -> lost_rules.Facts:
+    return lost_rules.Facts(
         status=volume.status,
         has_server=server is not None,
         of_flavor=bind_request.is_of_flavor(server, volume),
@@ -354,35 +320,68 @@ def _moves(volume: Any) -> bool:
     return recorded is not None and recorded.to != store.holder(volume)
 
 
-@errors.cinder_errors()
-def _take(volume: Any, service: Any) -> bool:
-    """Give a volume to a backend of this host, bound to no disk.
+class _Changed(Exception):
+    """A volume is not as it was.
 
-    :param service: cinder-volume of the backend.
-    :returns: False if it is not as it was.
+    :param volume: its ID.
     """
-    before, location = volume.host, volume.provider_location
-    status = volume.status
-    pool = volume_utils.extract_host(before, 'pool')
-    is_taken = volume.conditional_update(
-        {
-            'host': volume_utils.append_host(service.host, pool),
-            'service_uuid': service.uuid,
-            'provider_auth': None,
-            # the vdisk on the lost host has the former name
-            '_name_id': str(uuid_.uuid4()),
-            'status': _IN_USE if status == _IN_USE else _DELETABLE,
-            **naming.bound_to(None),
-        },
-        {'host': before, 'provider_location': location, 'status': status},
-    )
-    if is_taken:
+
+    def __init__(self, volume: str) -> None:
+        super().__init__('it has changed meanwhile: repeat this')
+        self.volume = volume
+
+
+@errors.cinder_errors()
+def _take(
+    context: Any, volumes: collections.abc.Sequence[Any], services: _Services
+) -> None:
+    """Give volumes to backends of this host, bound to no disk; all or none.
+
+    One transaction has them all, so that nothing interrupts it halfway.
+
+    :param context: with which they were read.
+    :raises _Changed: one is not as it was.
+    """
+    before = [
+        (volume.id, volume.provider_location, volume.host)
+        for volume in volumes
+    ]
+    with db_api.main_context_manager.writer.using(context):
+        for volume in volumes:
+            if not _take_one(volume, services[volume.id]):
+                raise _Changed(volume.id)
+    for id_, location, from_ in before:
         LOG.warning(
             'The data of volume %s on disk %s of %s is given up: it is a '
             'blank volume of %s now',
-            volume.id,
+            id_,
             location,
-            before,
-            volume.host,
+            from_,
+            services[id_].host,
         )
-    return bool(is_taken)
+
+
+def _take_one(volume: Any, service: Any) -> bool:
+    """Give a volume to a backend; returns False if it is not as it was."""
+    status = volume.status
+    pool = volume_utils.extract_host(volume.host, 'pool')
+    return bool(
+        volume.conditional_update(
+            {
+                'host': volume_utils.append_host(service.host, pool),
+                'service_uuid': service.uuid,
+                'provider_auth': None,
+                # the vdisk on the lost host has the former name
+                '_name_id': str(uuid_.uuid4()),
+                'status': status
+                if status in lost_rules.ATTACHED
+                else _DELETABLE,
+                **naming.bound_to(None),
+            },
+            {
+                'host': volume.host,
+                'provider_location': volume.provider_location,
+                'status': status,
+            },
+        )
+    )

@@ -330,6 +330,73 @@ class LostHostTestCase(moves_base.MoveTestCase):
             },
         )
 
+    def attach_second(self):
+        """Have the server have a second volume; returns its ID."""
+        self.have_flavor(on_host_loss='blank', vdisks=2)
+        self.set_state(0, 'up')
+        self.restart_host(0)
+        other = self.create(1)
+        self.placement._call('delete', f'/allocations/{self.server_id}')
+        self.claim(self.server_id, dict.fromkeys(self.here.disks(), 1))
+        self.attach(other, self.server_id)
+        self.kill(0)
+        self.set_state(0, 'down')
+        return other['id']
+
+    def test_a_change_keeps_all_vdisks_of_a_server(self):
+        """Whichever of them is changed, between the decision and the end."""
+        other = self.attach_second()
+        decide = lost_host._decide
+
+        def changed(*args):
+            for entries in decide(*args):
+                objects.Volume.get_by_id(
+                    self.context, entries[-1].volume
+                ).conditional_update({'status': 'error'}, {})
+                yield entries
+
+        order = [
+            entry.volume
+            for entry in lost_host.give_up(BACKENDS, 'host1', False)
+        ]
+        self.assertEqual({other, self.volume_['id']}, {*order})
+        name = 'cinder_vdisk_mapper.server_moves.lost_host._decide'
+        with mock.patch(name, changed):
+            entries = list(lost_host.give_up(BACKENDS, 'host1', True))
+        self.assertEqual(
+            [
+                f'volume {order[1]} of its server stays',
+                'it has changed meanwhile: repeat this',
+            ],
+            [entry.reason for entry in entries],
+        )
+        for id_ in order:
+            row = objects.Volume.get_by_id(self.context, id_)
+            self.assertEqual(moves_base.HERE, row.host)
+            self.assertIsNotNone(row.provider_location)
+            row.conditional_update({'status': 'in-use'}, {})
+        self.assertEqual(['', ''], self.give_up())
+
+    def test_a_volume_that_is_taken_already_keeps_no_other_one(self):
+        """A command before this one was killed after the first volume."""
+        other = self.attach_second()
+        decide = lost_host._decide
+
+        def first_only(context, volumes, *args):
+            return decide(
+                context, [one for one in volumes if one.id == other], *args
+            )
+
+        name = 'cinder_vdisk_mapper.server_moves.lost_host._decide'
+        with (
+            mock.patch(name, first_only),
+            mock.patch.object(lost_host, '_kept_by_others', return_value=''),
+        ):
+            self.assertEqual([''], self.give_up())
+        self.assertEqual(moves_base.HERE, self.row.host)
+        self.assertEqual([''], self.give_up())
+        self.assertEqual(moves_base.THERE, self.row.host)
+
     def test_evacuation_without_giving_up(self):
         """A cinder-volume that lives attaches no content elsewhere."""
         self.nova.evacuate(self.server_id, 'host2')
