@@ -21,8 +21,9 @@ from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.server_moves import checks
 from nova_diskplacer import flavor
 
-#: statuses of a volume of a server
-ATTACHED = ('in-use',)
+#: statuses of a volume of a server; the latter is that of one which a failed
+#: evacuation of the server has not attached
+ATTACHED = ('in-use', 'reserved')
 
 # Statuses of a volume that waits for the lost host to delete it.
 _DELETING = ('deleting', 'error_deleting')

@@ -397,6 +397,27 @@ class LostHostTestCase(moves_base.MoveTestCase):
         self.assertEqual([''], self.give_up())
         self.assertEqual(moves_base.THERE, self.row.host)
 
+    def test_an_evacuation_has_failed(self):
+        """Nova has made a new attachment, and has completed none."""
+        self.give_up()
+        self.nova.evacuate(self.server_id, 'host2')
+        self.reserve(self.volume_, self.server_id)
+        self.delete_attachment(self.first)
+        self.is_on('host1')
+        self.nova.servers[self.server_id]['status'] = 'ERROR'
+        self.nova.migrations.clear()
+        self.assertEqual('reserved', self.row.status)
+        self.set_state(0, 'up')
+        self.set_state(1, 'down')
+        self.nova.lose('host2')
+        (entry,) = lost_host.give_up(['host1@vdisk'], 'host2', True)
+        self.assertEqual('', entry.reason)
+        row = self.row
+        self.assertEqual(
+            (moves_base.HERE, None, 'reserved'),
+            (row.host, row.provider_location, row.status),
+        )
+
     def test_evacuation_without_giving_up(self):
         """A cinder-volume that lives attaches no content elsewhere."""
         self.nova.evacuate(self.server_id, 'host2')

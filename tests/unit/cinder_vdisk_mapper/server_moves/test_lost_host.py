@@ -17,6 +17,7 @@ import fixtures
 import testtools
 
 from cinder_vdisk_mapper.server_moves import lost_host
+from cinder_vdisk_mapper.server_moves import lost_rules
 from cinder_vdisk_mapper.server_moves import release
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
@@ -90,3 +91,25 @@ class GiveUpTestCase(testtools.TestCase):
         self.check.side_effect = [None, None, exception.DiskPlacerError('up')]
         self.assertRaises(exception.DiskPlacerError, self.reasons)
         self.take.assert_not_called()
+
+
+class RulesTestCase(testtools.TestCase):
+    def test_statuses_of_a_volume_of_a_server(self):
+        for status, why in (
+            ('in-use', ''),
+            # its evacuation has failed
+            ('reserved', ''),
+            ('detaching', 'it is detaching'),
+        ):
+            facts = lost_rules.Facts(
+                is_encrypted=False,
+                has_group=False,
+                has_snapshots=False,
+                is_migrated=False,
+                status=status,
+                has_server=True,
+                of_flavor=True,
+                moves=False,
+                in_other_zone=False,
+            )
+            self.assertEqual(why, lost_rules.why_volume_stays(facts))
