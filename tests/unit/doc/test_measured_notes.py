@@ -93,8 +93,9 @@ class NoteTest(testtools.TestCase):
 
     def test_generated_tables(self):
         results = _results.read()
-        text = self.build('T\n=\n\n.. placement-goals::\n', results)
-        self.assertIn('"placement_quality", 2026', text)
+        for line in ('.. placement-others::', '.. goals:: placement_quality'):
+            text = self.build(f'T\n=\n\n{line}\n', results)
+            self.assertIn('"placement_quality", 2026', text)
 
     def test_a_page_without_figures_has_no_note(self):
         text = self.build('T\n=\n\nText.\n', self.result())
