@@ -33,6 +33,10 @@ STATES = (COPYING, WAITING, AWAY, FAILED)
 _SILENT = 180.0
 
 _NOBODY = 'the service diskplacer-settle does not run on this host'
+_OTHER = (
+    'the service diskplacer-settle is of another release, whose state cannot '
+    'be read'
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +112,8 @@ def of_host(disk_root: str, now: float) -> tuple[VDisk, ...]:
     last_seen = (
         {vdisk.name: vdisk for vdisk in settling.vdisks} if settling else {}
     )
+    is_other = not settling and FILE.age(disk_root, now) < _SILENT
+    reason = _OTHER if is_other else _NOBODY
     vdisks = []
     for name in links.remotes(disk_root):
         vdisk = last_seen.get(name) or VDisk(
@@ -119,7 +125,7 @@ def of_host(disk_root: str, now: float) -> tuple[VDisk, ...]:
             FAILED,
             links.remote_since(disk_root, name),
         )
-        vdisks.append(dataclasses.replace(vdisk, state=FAILED, reason=_NOBODY))
+        vdisks.append(dataclasses.replace(vdisk, state=FAILED, reason=reason))
     return tuple(vdisks)
 
 

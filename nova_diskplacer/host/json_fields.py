@@ -26,12 +26,37 @@ def typed(type_: type, value: object) -> typing.Any:
     :raises ValueError: it lacks a field, has another one, or one is of another
         type.
     """
+    return _typed(_exact, type_, value)
+
+
+def typed_of_any_release(type_: type, value: object) -> typing.Any:
+    """Return a dataclass whose fields another release may have written.
+
+    Fields that are unknown here are left out, and those that it lacks have
+    their defaults.
+
+    :raises ValueError: it lacks a field without a default, or one is of
+        another type.
+    """
+    return _typed(_known, type_, value)
+
+
+#: Returns those fields of an object of JSON that a dataclass gets.
+_Choose = collections.abc.Callable[
+    [str, typing.Any, collections.abc.Mapping[str, object]],
+    collections.abc.Mapping[str, object],
+]
+
+
+def _typed(choose: _Choose, type_: type, value: object) -> typing.Any:
     if not isinstance(value, dict):
         raise ValueError('not an object of JSON')
-    return _fields('', type_, value)
+    return _fields(choose, '', type_, value)
 
 
-def _value(name: str, kind: typing.Any, value: typing.Any) -> typing.Any:
+def _value(
+    choose: _Choose, name: str, kind: typing.Any, value: typing.Any
+) -> typing.Any:
     """Return a value of JSON as a type of a field.
 
     :raises ValueError: it is of another type.
@@ -41,14 +66,14 @@ def _value(name: str, kind: typing.Any, value: typing.Any) -> typing.Any:
         return value
     if origin is types.UnionType:
         # a type or None
-        return None if value is None else _value(name, inner[0], value)
+        return None if value is None else _value(choose, name, inner[0], value)
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):
-        return _fields(name, kind, value)
+        return _fields(choose, name, kind, value)
     if origin is tuple and isinstance(value, list):
-        return tuple(_value(name, inner[0], item) for item in value)
+        return tuple(_value(choose, name, inner[0], item) for item in value)
     if origin is dict and isinstance(value, dict):
         return {
-            key: _value(f'{name}.{key}', inner[1], item)
+            key: _value(choose, f'{name}.{key}', inner[1], item)
             for key, item in value.items()
         }
     if kind is float and type(value) in (int, float) and _is_finite(value):
@@ -67,18 +92,49 @@ def _is_finite(value: float) -> bool:
 
 
 def _fields(
-    name: str, kind: typing.Any, value: collections.abc.Mapping[str, object]
+    choose: _Choose,
+    name: str,
+    kind: typing.Any,
+    value: collections.abc.Mapping[str, object],
 ) -> typing.Any:
     hints = typing.get_type_hints(kind)
-    if value.keys() != hints.keys():
-        unknown = sorted(value.keys() ^ hints.keys())
-        raise ValueError(
-            f'{name or "it"} lacks or does not have: {", ".join(unknown)}'
-        )
     prefix = f'{name}.' if name else ''
     return kind(
         **{
-            key: _value(f'{prefix}{key}', hint, value[key])
-            for key, hint in hints.items()
+            key: _value(choose, f'{prefix}{key}', hints[key], item)
+            for key, item in choose(name, kind, value).items()
         }
     )
+
+
+def _exact(
+    name: str, kind: typing.Any, value: collections.abc.Mapping[str, object]
+) -> collections.abc.Mapping[str, object]:
+    names = {field.name for field in dataclasses.fields(kind)}
+    if value.keys() != names:
+        _refuse(name, 'lacks or does not have', value.keys() ^ names)
+    return value
+
+
+def _known(
+    name: str, kind: typing.Any, value: collections.abc.Mapping[str, object]
+) -> collections.abc.Mapping[str, object]:
+    fields = dataclasses.fields(kind)
+    needed = {
+        field.name
+        for field in fields
+        if field.default is field.default_factory is dataclasses.MISSING
+    }
+    if missing := needed - value.keys():
+        _refuse(name, 'lacks', missing)
+    return {
+        field.name: value[field.name]
+        for field in fields
+        if field.name in value
+    }
+
+
+def _refuse(
+    name: str, verb: str, fields: collections.abc.Iterable[str]
+) -> typing.NoReturn:
+    raise ValueError(f'{name or "it"} {verb}: {", ".join(sorted(fields))}')

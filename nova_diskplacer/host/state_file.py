@@ -23,6 +23,7 @@ import fcntl
 import functools
 import json
 import logging
+import math
 import os
 import time
 from typing import Any
@@ -123,7 +124,8 @@ def write(
 class FieldsFile(Generic[_Content]):
     """A file that one process writes again and again, and others read.
 
-    It has the fields of a dataclass, and may be lost in a crash.
+    It has the fields of a dataclass, and may be lost in a crash. The
+    processes may be of different releases.
 
     :param kind: the dataclass.
     :param content: what the file should contain, for the log.
@@ -142,9 +144,19 @@ class FieldsFile(Generic[_Content]):
     def read(self, directory: str) -> _Content | None:
         """Return the fields, None without a file that can be used."""
         parse: Parse[_Content] = functools.partial(
-            json_fields.typed, self.kind
+            json_fields.typed_of_any_release, self.kind
         )
         return read_usable(self.path(directory), parse, self.content)
+
+    def age(self, directory: str, now: float) -> float:
+        """Return the seconds since it was written, infinity without it.
+
+        :param now: seconds since the epoch.
+        """
+        try:
+            return now - os.stat(self.path(directory)).st_mtime
+        except OSError:
+            return math.inf
 
     def write(self, directory: str, fields: _Content) -> None:
         """Replace the fields.

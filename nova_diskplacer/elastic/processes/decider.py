@@ -128,7 +128,9 @@ class WidthDecider:
             vdisks=status.statuses(decision, host, mine.done if mine else 0),
             step=step,
             moves=self._moves,
-            executor=progress_.describe(progress, wall),
+            executor=progress_.describe(
+                progress, wall, progress_.FILE.age(self._disk_root, wall)
+            ),
         )
 
     def _host(self, sample: types.Sample) -> inputs.Host:

@@ -16,6 +16,7 @@ They are two processes that must not wait for each other.
 """
 
 import dataclasses
+import math
 import time
 from typing import Any
 
@@ -71,16 +72,23 @@ FILE = state_file.FieldsFile(
 )
 
 
-def describe(progress: Progress | None, now: float) -> str:
+def describe(progress: Progress | None, now: float, age: float) -> str:
     """Return what the executor does, in words.
 
+    :param progress: its state, None without one that can be read.
     :param now: seconds since the epoch.
+    :param age: seconds since it wrote its state, infinity if it never did.
     """
-    if progress is None:
+    if age == math.inf:
         return 'nothing: "diskplacer-manage elastic run" never ran here'
-    silent = now - progress.time
+    silent = now - progress.time if progress else age
     if silent > SILENT:
         return f'"diskplacer-manage elastic run" is silent for {silent:.0f} s'
+    if progress is None:
+        return (
+            '"diskplacer-manage elastic run" is of another release, whose '
+            'state cannot be read'
+        )
     if progress.state == MOVING:
         return f'moves {progress.vdisk}'
     if progress.state == FAILED:

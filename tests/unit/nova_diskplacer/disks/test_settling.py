@@ -11,7 +11,10 @@
 #    under the License.
 
 
+import dataclasses
+import json
 import os
+import time
 
 import fixtures
 import testtools
@@ -66,6 +69,37 @@ class SettlingTestCase(testtools.TestCase):
             self.assertEqual(settling.FAILED, found.state)
             self.assertIn('does not run', found.reason)
         self.assertIn('from another host', settling.describe(two, 2000.0))
+
+    def test_a_later_release(self):
+        """It adds fields, or gives one another type."""
+        log = self.useFixture(fixtures.FakeLogger())
+        root = self.useFixture(fixtures.TempDir()).path
+        os.mkdir(os.path.join(root, 'remote'))
+        os.symlink('/dev/x', os.path.join(root, 'remote/volume-1'))
+        now = time.time()
+        written = dataclasses.asdict(vdisk(done=3, total=10))
+        self.write(root, now, {**written, 'pace': 4})
+        self.assertEqual(
+            (vdisk(done=3, total=10),), settling.of_host(root, now)
+        )
+        self.assertEqual('', log.output)
+        self.write(root, now, {**written, 'done': {'here': 3}})
+        (found,) = settling.of_host(root, now)
+        self.assertIn('is of another release', found.reason)
+        # where it has ended, nobody knows its release
+        (found,) = settling.of_host(root, now + 900)
+        self.assertIn('does not run', found.reason)
+
+    def test_an_earlier_release(self):
+        root = self.useFixture(fixtures.TempDir()).path
+        written = dataclasses.asdict(vdisk())
+        del written['reason']
+        self.write(root, 1000.0, written)
+        self.assertEqual((vdisk(),), settling.of_host(root, 1000.0))
+
+    def write(self, root, now, vdisk):
+        with open(settling.FILE.path(root), 'w') as stream:
+            json.dump({'time': now, 'vdisks': [vdisk]}, stream)
 
     def test_words(self):
         for fields, words in (

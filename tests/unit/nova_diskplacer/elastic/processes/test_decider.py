@@ -115,6 +115,10 @@ class FollowTest(ElasticTestCase):
         (vdisk,) = self.world.elastic.status.vdisks
         self.assertEqual(3 * GIB, vdisk.left_bytes)
         self.assertEqual('moves volume', self.world.elastic.status.executor)
+        with open(progress.FILE.path(self.world.root), 'w') as stream:
+            stream.write('{}')
+        self.world.tick()
+        self.assertIn('another release', self.world.elastic.status.executor)
 
     def test_done(self):
         step = self.wanted()

@@ -11,6 +11,8 @@
 #    under the License.
 
 
+import json
+import math
 import os
 import threading
 import time
@@ -293,7 +295,27 @@ class DescribeTest(testtools.TestCase):
             found = fields and progress.Progress(
                 **{'time': 990.0, 'vdisk': 'v', **fields}
             )
-            self.assertEqual(text, progress.describe(found, 1000.0))
+            age = 10.0 if found else math.inf
+            self.assertEqual(text, progress.describe(found, 1000.0, age))
+
+    def test_a_later_release(self):
+        """It adds fields, or gives one another type."""
+        self.useFixture(fixtures.FakeLogger())
+        root = self.useFixture(fixtures.TempDir()).path
+        now = time.time()
+        path = progress.FILE.path(root)
+        for fields, text in (
+            ({'state': 'moving', 'vdisk': 'v', 'speed': 5}, 'moves v'),
+            ({'state': ['moving']}, 'is of another release'),
+        ):
+            with open(path, 'w') as stream:
+                json.dump({'time': now, **fields}, stream)
+            found = progress.FILE.read(root)
+            age = progress.FILE.age(root, now)
+            self.assertIn(text, progress.describe(found, now, age))
+        self.assertIn('is silent', progress.describe(None, now, age + 900))
+        os.unlink(path)
+        self.assertEqual(math.inf, progress.FILE.age(root, now))
 
     def test_unreadable(self):
         log = self.useFixture(fixtures.FakeLogger())
