@@ -147,16 +147,18 @@ def check_root_owned(disk_root: str) -> str:
     :raises DiskError: another user than root could change its entries or
         replace it by another directory.
     """
-    path = os.path.realpath(disk_root)
-    part = path
+    path = part = os.path.realpath(disk_root)
+    has_child = False
     while True:
         # the parent decides who can make a missing entry
         with contextlib.suppress(FileNotFoundError):
             status = os.stat(part)
-            # in a sticky directory other users cannot replace root's entries
+            # in a sticky directory other users cannot replace root's entries,
+            # but they can make those that are missing
             closed = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or (
-                part != path and status.st_mode & stat.S_ISVTX
+                has_child and status.st_mode & stat.S_ISVTX
             )
+            has_child = True
             if status.st_uid not in (0, os.geteuid()) or not closed:
                 raise exception.DiskError(
                     f'vdisk_disk_root {disk_root}: {part} must be owned and '

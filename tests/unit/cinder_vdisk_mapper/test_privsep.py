@@ -504,8 +504,13 @@ class RootOwnedTestCase(testtools.TestCase):
     def test_none_there(self):
         none = os.path.join(self.root, 'none')
         self.assertEqual(none, privsep.check_root_owned(none))
-        os.chmod(self.root, 0o777)
-        self.assertRaises(exception.DiskError, privsep.check_root_owned, none)
+        # others could make it, also where they cannot replace it
+        for mode in (0o777, 0o1777):
+            os.chmod(self.root, mode)
+            for path in (none, os.path.join(none, 'below')):
+                self.assertRaises(
+                    exception.DiskError, privsep.check_root_owned, path
+                )
 
 
 class SetupTestCase(testtools.TestCase):
