@@ -422,13 +422,17 @@ def holdout(
 
 
 def extremes(size: Size, figures: _report.Figures) -> None:
-    """Add the figures of the goals that are of several scenarios."""
+    """Add the figures of the goals that are of several scenarios.
+
+    Neighbours are those of all fleets of equal hosts, the large one too.
+    """
 
     def some(names: collections.abc.Iterable[str]) -> list[float]:
         values = (figures.get(name) for name in names)
         return [value for value in values if value is not None]
 
     scenarios = [f'load_{load}' for load in size.loads if load <= 95]
+    scenarios.append('large_90')
     figures['neighbours_ratio_most'] = max(
         some(f'{name}_neighbours_ratio' for name in scenarios)
     )

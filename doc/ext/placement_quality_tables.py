@@ -14,8 +14,9 @@
 """Directives ``placement-…``: results of the benchmark placement_quality.
 
 ``.. placement-scenario:: NAME`` shows all policies in a scenario,
-``.. placement-loads:: LOAD...`` those by load, and ``.. placement-others::``
-other fleets.
+``.. placement-loads:: LOAD...`` those by load, ``.. placement-others::`` other
+fleets, ``.. placement-extremes::`` the worst of all these, and
+``.. placement-holdout::`` mixes on which nothing was chosen.
 """
 
 from sphinx.application import Sphinx
@@ -67,9 +68,21 @@ class Others(Placement):
         return placement_text.other_rows(result)
 
 
+class Extremes(Placement):
+    def rows(self, result):
+        return placement_text.extreme_rows(result)
+
+
+class Holdout(Placement):
+    def rows(self, result):
+        return placement_text.holdout_rows(result)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     app.add_directive('placement-scenario', Scenario)
     app.add_directive('placement-loads', Loads)
     app.add_directive('placement-others', Others)
+    app.add_directive('placement-extremes', Extremes)
+    app.add_directive('placement-holdout', Holdout)
     return {'parallel_read_safe': True}

@@ -59,6 +59,41 @@ _OTHERS = {
 }
 
 
+_LOADS = {
+    **{f'load_{load}': f'{load} %, 200 hosts' for load in (40, 60, 70)},
+    **{f'load_{load}': f'{load} %, 200 hosts' for load in (80, 90, 95)},
+    'large_90': '90 %, 1,000 hosts',
+}
+
+# What is compared, the ending of its figures, which is the worst, and where.
+_EXTREMES = (
+    *(
+        (
+            f'Least gain over {_POLICIES[policy]}, points',
+            f'gain_over_{policy}',
+            min,
+            _OTHERS,
+        )
+        for policy in ('today', 'random', 'topolvm', 'best_fit')
+    ),
+    (
+        'Most neighbours beside always spreading, times, equal hosts',
+        'neighbours_ratio',
+        max,
+        _LOADS,
+    ),
+    ('The same in other fleets', 'neighbours_ratio', max, _OTHERS),
+    (
+        'Most neighbours beside other rules that accept as much, times, equal '
+        'hosts',
+        'neighbours_to_peer',
+        max,
+        _LOADS,
+    ),
+    ('The same in other fleets', 'neighbours_to_peer', max, _OTHERS),
+)
+
+
 def scenario_rows(result: _results.Result, name: str) -> list[list[str]]:
     """Return the figures of each policy of a scenario, with a head."""
     fields = figures_.Run._fields
@@ -97,6 +132,54 @@ def other_rows(result: _results.Result) -> list[list[str]]:
         cells = (_pair(result, f'{name}_{policy}') for policy in policies)
         rows.append([label, *cells])
     return rows
+
+
+def extreme_rows(result: _results.Result) -> list[list[str]]:
+    """Return the worst scenario of each comparison, with its interval."""
+    rows = [['Comparison', 'Worst in', 'Mean']]
+    for label, figure, worst, scenarios in _EXTREMES:
+        found = {
+            name: value
+            for name in scenarios
+            if (value := result.value(f'{name}_{figure}'))
+        }
+        if found:
+            name = worst(found, key=lambda one: found[one].value)
+            text = _interval(found[name], figure.startswith('gain'))
+            rows.append([label, scenarios[name], text])
+    return rows
+
+
+def holdout_rows(result: _results.Result) -> list[list[str]]:
+    """Return the gains in mixes on which nothing was chosen."""
+    rows = [['Beside', 'Mean', 'Lowest', 'Highest']]
+    figures = {
+        f'gain_over_{policy}': f'{_POLICIES[policy]}: gain, points'
+        for policy in ('today', 'random', 'topolvm', 'best_fit')
+    }
+    figures['neighbours_ratio'] = f'{_POLICIES["today"]}: neighbours, times'
+    for figure, label in figures.items():
+        values = [
+            result.value(f'holdout_{figure}{end}')
+            for end in ('', '_min', '_max')
+        ]
+        points = figure.startswith('gain')
+        cells = [_interval(value, points) for value in values if value]
+        if len(cells) == len(values):
+            rows.append([label, *cells])
+    return rows
+
+
+def _interval(value: _results.Value, points: bool) -> str:
+    """Return a gain in points, or a ratio, with the ends of its interval."""
+
+    def text(one: float) -> str:
+        return f'{100 * one:.1f}' if points else f'{one:.3f}'
+
+    found = text(value.value)
+    if value.low is not None and value.high is not None:
+        found += f' ({value.kind} {text(value.low)} to {text(value.high)})'
+    return found.replace('-', '−')
 
 
 def cell(result: _results.Result, figure: str, field: str) -> str:

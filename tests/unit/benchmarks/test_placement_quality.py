@@ -381,6 +381,19 @@ class FiguresTest(testtools.TestCase):
 
 
 class MeasureTest(testtools.TestCase):
+    def test_neighbours_are_those_of_the_large_fleet_too(self):
+        figures = {
+            f'{name}_neighbours_{figure}': value
+            for name, value in (('load_90', 0.9), ('large_90', 1.1))
+            for figure in ('ratio', 'to_peer')
+        }
+        figures['static_90_default_of_milp'] = 1.0
+        for other in ('today', 'random', 'topolvm'):
+            figures[f'media_80_gain_over_{other}'] = 0.0
+        placement_quality.extremes(placement_quality.FULL, figures)
+        self.assertEqual(1.1, figures['neighbours_ratio_most'])
+        self.assertEqual(1.1, figures['neighbours_to_peer_most'])
+
     def test_every_goal_is_measured(self):
         size = placement_quality.QUICK._replace(
             hosts=6,
