@@ -30,8 +30,6 @@ from nova_diskplacer.cmd import outcome
 from nova_diskplacer.host import systemd
 from nova_diskplacer.placement import client as placement_client
 
-_STOP = {signal.SIGTERM, signal.SIGINT}
-
 # Seconds that the agent waits at its end until the disks are checked and
 # weights restored; less than TimeoutStopSec of the unit.
 _GRACE = 10
@@ -39,7 +37,7 @@ _GRACE = 10
 
 @outcome.command('diskplacer-agent')
 def main() -> int:
-    """Run the agent until SIGTERM or SIGINT."""
+    """Run the agent until a signal ends it."""
     parser = argparse.ArgumentParser(
         prog='diskplacer-agent',
         description='Watches the prepared disks of this compute node, keeps '
@@ -58,9 +56,7 @@ def main() -> int:
     args, rest = parser.parse_known_args()
     if args.restore:
         return _restore(args.config_file, rest)
-    # all threads inherit the mask: only sigwait receives the signals, and no
-    # handler interrupts code that holds a lock
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
+    endings = common.block_endings()
     common.configure(args.config_file, rest)
     agent = service.Agent(
         conf.CONF,
@@ -70,7 +66,7 @@ def main() -> int:
     work = threading.Thread(target=agent.run, daemon=True)
     work.start()
     systemd.notify_ready(conf.CONF.diskplacer_monitor.interval)
-    signal.sigwait(_STOP)
+    signal.sigwait(endings)
     agent.stop()
     work.join(_GRACE)
     # threads that wait for Placement or the message bus would keep it alive

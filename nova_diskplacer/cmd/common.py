@@ -16,6 +16,7 @@ import argparse
 import collections.abc
 import multiprocessing
 import os
+import signal
 import socket
 from typing import TYPE_CHECKING
 from typing import TypeVar
@@ -108,6 +109,20 @@ def transport() -> 'oslo_messaging.Transport':
         raise exception.DiskPlacerError(
             f'[DEFAULT] transport_url: {error}'
         ) from error
+
+
+def block_endings() -> set[signal.Signals]:
+    """Block the signals that end a service, and return them for ``sigwait``.
+
+    All later threads inherit the mask: only ``sigwait`` receives the signals,
+    and no handler interrupts code that holds a lock. What runs under nohup
+    goes on ignoring SIGHUP.
+    """
+    endings = {signal.SIGTERM, signal.SIGINT}
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        endings.add(signal.SIGHUP)
+    signal.pthread_sigmask(signal.SIG_BLOCK, endings)
+    return endings
 
 
 def run_in_child(work: collections.abc.Callable[[], _Result]) -> _Result:

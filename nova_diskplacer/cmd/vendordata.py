@@ -30,8 +30,6 @@ from nova_diskplacer.cmd import outcome
 from nova_diskplacer.host import systemd
 from nova_diskplacer.vendordata import application as vendordata
 
-_STOP = {signal.SIGTERM, signal.SIGINT}
-
 # Bytes of the headers of a request, which has no token yet that was checked.
 _MAX_HEADERS = 64 << 10
 
@@ -54,7 +52,7 @@ def application() -> typing.Any:
 
 @outcome.command('diskplacer-vendordata')
 def main() -> int:
-    """Serve the application until SIGTERM or SIGINT."""
+    """Serve the application until a signal ends it."""
     parser = argparse.ArgumentParser(
         prog='diskplacer-vendordata',
         description="Answers Nova's requests for dynamic vendor data, by "
@@ -69,14 +67,13 @@ def main() -> int:
     # lock by which stop() sees that the thread has ended: stop() never ends.
     with contextlib.suppress(ImportError):
         importlib.import_module('eventlet')
-    # all threads inherit the mask: only sigwait receives the signals
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
+    endings = common.block_endings()
     common.configure(args.config_file, rest)
     server = prepare(conf.CONF, vendordata.from_conf(conf.CONF))
     threading.Thread(target=server.serve, daemon=True).start()
     # it listens already, so that no connection is refused from now on
     systemd.notify_ready()
-    signal.sigwait(_STOP)
+    signal.sigwait(endings)
     server.stop()
     logging.shutdown()
     return 0

@@ -13,7 +13,9 @@
 
 import os
 import pathlib
+import signal
 import threading
+from concurrent import futures
 from unittest import mock
 
 import fixtures
@@ -78,6 +80,36 @@ class ConfigureTestCase(testtools.TestCase):
             with mock.patch.object(common.logging, 'setup'):
                 common.configure(named, [])
             self.assertEqual(expected, files._lock_directory)
+
+
+class BlockEndingsTestCase(testtools.TestCase):
+    def received(self, number):
+        """Return what a thread gets that is sent a signal."""
+
+        def work():
+            endings = common.block_endings()
+            if number not in endings:
+                # it would end the tests
+                return None
+            signal.pthread_kill(threading.get_ident(), number)
+            return signal.sigwait(endings)
+
+        with futures.ThreadPoolExecutor(1) as pool:
+            return pool.submit(work).result()
+
+    def handle_hangup(self, handler):
+        before = signal.signal(signal.SIGHUP, handler)
+        self.addCleanup(signal.signal, signal.SIGHUP, before)
+
+    def test_all_endings(self):
+        self.handle_hangup(signal.SIG_DFL)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            self.assertEqual(number, self.received(number))
+
+    def test_nohup(self):
+        self.handle_hangup(signal.SIG_IGN)
+        self.assertEqual(signal.SIGTERM, self.received(signal.SIGTERM))
+        self.assertIsNone(self.received(signal.SIGHUP))
 
 
 class RunInChildTestCase(testtools.TestCase):
