@@ -184,6 +184,10 @@ SCHEDULER: internals.Names = (
         'nova.exception.CPUPinningInvalid',
         'The CPUs of a pending claim are in use: it was made.',
     ),
+    Name(
+        'nova.exception.CPUPinningUnknown',
+        'The host does not have the CPUs of a pending claim any more.',
+    ),
 )
 
 #: What the listener of reports stops with. Without it, the listener lasts as

@@ -160,8 +160,9 @@ def pending_topology(host: typing.Any) -> typing.Any:
             topology = hardware.numa_usage_from_instance_numa(
                 topology, pending.fitted
             )
-        except exception.CPUPinningInvalid:
-            # the CPUs are in use: the claim was made
+        except (exception.CPUPinningInvalid, exception.CPUPinningUnknown):
+            # the CPUs are in use: the claim was made; or the host gives them
+            # to no server any more: the claim will fail
             continue
     return topology
 

@@ -198,6 +198,18 @@ class PendingTest(unittest.TestCase):
             found = numa_cells.pending_topology(self.host).cells[0]
             self.assertEqual(want, found.pinned_cpus)
 
+    def test_until_the_host_has_other_cpus_for_servers(self):
+        """An operator has changed cpu_dedicated_set, and claims fail."""
+        cell = self.host.numa_topology.cells[0]
+        cell.pcpuset, cell.siblings = {2, 3}, [{2}, {3}]
+        fitted = self._fitted(
+            0, cpuset=set(), pcpuset={0, 1}, cpu_policy='dedicated'
+        )
+        fitted.cells[0].pin_vcpus((0, 0), (1, 1))
+        numa_cells.add_pending(self.host, fitted)
+        found = numa_cells.pending_topology(self.host).cells[0]
+        self.assertEqual(set(), found.pinned_cpus)
+
     def test_what_fits_nowhere_takes_nothing(self):
         numa_cells.add_pending(self.host, None)
         self.assertEqual([0, 0], self._used())
