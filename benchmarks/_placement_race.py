@@ -61,7 +61,8 @@ def race(
                 if not len(rows):
                     continue
                 claimed, tries = _claim(simulation, copy, kind, rows)
-                counts[copy] += Count(1, tries > 1, claimed is None)
+                lost = claimed is None
+                counts[copy] += Count(1, lost or tries > 1, lost)
                 if claimed is not None:
                     claims.append(claimed)
             for rows, pieces, kind in claims:

@@ -351,6 +351,8 @@ class RaceTest(testtools.TestCase):
 
     def test_claims_without_a_host_are_lost(self):
         self.assertEqual((3, 2, 1), self.raced(2, 3))
+        # a list of one host has no second one to fail
+        self.assertEqual((3, 2, 2), self.raced(1, 3))
 
 
 class FiguresTest(testtools.TestCase):
