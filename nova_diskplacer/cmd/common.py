@@ -14,6 +14,7 @@
 
 import argparse
 import collections.abc
+import logging as py_logging
 import multiprocessing
 import os
 import signal
@@ -100,6 +101,9 @@ def transport() -> 'oslo_messaging.Transport':
 
     from nova_diskplacer import reports
 
+    # a command that has its answers closes its queue, which RabbitMQ reports
+    # to the consumer that is being closed
+    py_logging.getLogger('amqp').addFilter(_is_of_use)
     try:
         return reports.get_transport(options.CONF)
     except (
@@ -109,6 +113,10 @@ def transport() -> 'oslo_messaging.Transport':
         raise exception.DiskPlacerError(
             f'[DEFAULT] transport_url: {error}'
         ) from error
+
+
+def _is_of_use(record: py_logging.LogRecord) -> bool:
+    return 'during closing channel' not in str(record.msg)
 
 
 def block_endings() -> set[signal.Signals]:

@@ -11,6 +11,7 @@
 #    under the License.
 """What all commands share."""
 
+import logging
 import os
 import pathlib
 import signal
@@ -20,6 +21,8 @@ from unittest import mock
 
 import fixtures
 import testtools
+from amqp import abstract_channel
+from amqp import spec
 from oslo_config import cfg
 
 from nova_diskplacer import exception
@@ -80,6 +83,25 @@ class ConfigureTestCase(testtools.TestCase):
             with mock.patch.object(common.logging, 'setup'):
                 common.configure(named, [])
             self.assertEqual(expected, files._lock_directory)
+
+
+class TransportTestCase(testtools.TestCase):
+    def test_what_rabbitmq_says_at_the_end_is_not_shown(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        amqp_log = logging.getLogger('amqp')
+        self.addCleanup(amqp_log.removeFilter, common._is_of_use)
+        self.useFixture(
+            fixtures.MockPatch('nova_diskplacer.reports.get_transport')
+        )
+        channel = mock.Mock(is_closing=True, _ALLOWED_METHODS_WHEN_CLOSING=())
+        for expected in (1, 1):
+            abstract_channel.AbstractChannel.dispatch_method(
+                channel, spec.Basic.Cancel, b'', None
+            )
+            self.assertEqual(expected, log.output.count('(60, 30)'))
+            common.transport()
+        amqp_log.warning('connection lost')
+        self.assertIn('connection lost', log.output)
 
 
 class BlockEndingsTestCase(testtools.TestCase):
