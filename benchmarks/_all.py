@@ -87,8 +87,8 @@ def is_done(job: Job, path: pathlib.Path) -> bool:
 
 
 def code(job: Job) -> tuple[str, ...]:
-    """Return the paths of the code that a job measures."""
-    return _catalogue.BENCHMARKS[job.benchmark].code
+    """Return the paths of the code that decides the figures of a job."""
+    return _catalogue.measured(job.benchmark)
 
 
 def work_directory(job: Job) -> pathlib.Path:

@@ -15,6 +15,8 @@ Only the standard library is used, as tools/bench.sh reads this table before it
 has an environment. As a script it prints the kind of a benchmark.
 """
 
+import pathlib
+import re
 import sys
 import typing
 
@@ -43,8 +45,8 @@ class Benchmark(typing.NamedTuple):
     """A benchmark.
 
     ``code`` are the files and directories of the project that decide what it
-    measures. ``script`` is set if it is not in benchmarks/; such a benchmark
-    is run by hand.
+    measures, besides its own scripts. ``script`` is set if it is not in
+    benchmarks/; such a benchmark is run by hand.
     """
 
     kind: str
@@ -53,10 +55,16 @@ class Benchmark(typing.NamedTuple):
     script: str = ''
 
 
+_DIRECTORY = pathlib.Path(__file__).parent
+# These write and read the results, and decide no figure.
+_OF_ALL = ('_all', '_catalogue', '_fidelity', '_report', '_results')
+
 _SCHEDULER = ('nova_diskplacer/scheduler', 'nova_diskplacer/mapping')
 _SEEKING = 'tools/seeking_disk'
 _WEIGHTS = (
     'nova_diskplacer/agent/io_control.py',
+    'nova_diskplacer/conf/weights.py',
+    'nova_diskplacer/host/cgroups.py',
     'nova_diskplacer/io_weights',
     'nova_diskplacer/monitor',
 )
@@ -81,10 +89,13 @@ BENCHMARKS = {
     'placement_quality': Benchmark(
         NONE,
         (
+            'nova_diskplacer/conf/scheduler.py',
+            'nova_diskplacer/flavor.py',
             'nova_diskplacer/mapping',
             'nova_diskplacer/scheduler/packing.py',
             'nova_diskplacer/scheduler/plan.py',
             'nova_diskplacer/scheduler/retries.py',
+            'nova_diskplacer/scheduler/weigher.py',
         ),
         {'placement_quality': Run('', 60, '--quick', 5)},
     ),
@@ -231,7 +242,7 @@ BENCHMARKS = {
     ),
     'storm': Benchmark(
         CLOUD,
-        ('cinder_vdisk_mapper', 'nova_diskplacer'),
+        ('cinder_vdisk_mapper', 'nova_diskplacer', 'tools/storm'),
         {'storm': Run('--long', 150), 'storm-moves': Run('--moves', 120)},
         'tools/storm.sh',
     ),
@@ -242,6 +253,38 @@ BENCHMARKS = {
         'tools/clients.sh',
     ),
 }
+
+
+def measured(name: str) -> tuple[str, ...]:
+    """Return the paths that decide the figures and goals of a benchmark."""
+    one = BENCHMARKS[name]
+    return one.code + ((one.script,) if one.script else scripts(name))
+
+
+def scripts(name: str) -> tuple[str, ...]:
+    """Return the script of a benchmark, and what it uses of benchmarks/."""
+    found: set[str] = set()
+    todo = {f'{name}.py'}
+    while todo:
+        file = todo.pop()
+        found.add(file)
+        text = (_DIRECTORY / file).read_text()
+        for other in _helpers():
+            # modules are named without their ending
+            pattern = rf'(?<![\w-]){re.escape(other.removesuffix(".py"))}\b'
+            if other not in found and re.search(pattern, text):
+                todo.add(other)
+    return tuple(sorted(f'benchmarks/{file}' for file in found))
+
+
+def _helpers() -> list[str]:
+    return [
+        path.name
+        for path in _DIRECTORY.iterdir()
+        if path.is_file()
+        and (path.name.startswith('_') or path.suffix != '.py')
+        and path.stem not in _OF_ALL
+    ]
 
 
 def command(result: str) -> str:

@@ -95,7 +95,7 @@ def write(
         'benchmark': benchmark,
         'date': datetime.date.today().isoformat(),
         'command': _command(benchmark, sys.argv[1:]),
-        **provenance.record(_catalogue.BENCHMARKS[benchmark].code),
+        **provenance.record(_catalogue.measured(benchmark)),
         'figures': figures,
         'goals': [
             {**goal._asdict(), 'met': goal.met(figures)} for goal in goals

@@ -99,8 +99,8 @@ class Machine(typing.NamedTuple):
 class Result:
     """What a benchmark has written.
 
-    ``revision`` is '' if it is not known. ``code`` has a hash for each path
-    that the benchmark measures, and is empty in results that have none.
+    ``revision`` is '' if it is not known. ``code`` has a hash of each path
+    that decides the figures, and is empty in results that have none.
     """
 
     benchmark: str
@@ -113,8 +113,11 @@ class Result:
     code: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def changed(self) -> list[str]:
-        """Return the paths of the measured code that have changed since."""
-        paths = _catalogue.BENCHMARKS[self.benchmark].code
+        """Return the paths of the code that have changed since, or may have.
+
+        Those may have that are not in ``code``.
+        """
+        paths = _catalogue.measured(self.benchmark)
         return provenance.changed(paths, self.code)
 
     def value(self, name: str) -> Value | None:

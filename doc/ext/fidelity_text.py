@@ -229,10 +229,19 @@ def code_text(result: _results.Result) -> str:
             'measures may have changed since.'
         )
     text = f'Measured at revision {result.revision or "unknown"}'
-    paths = ', '.join(f'``{path}``' for path in result.changed())
+    paths = result.changed()
     if not paths:
         return f'{text}, with the code as it is here.'
-    return f'{text}; the code it measures has changed since: {paths}.'
+    for what, some in (
+        ('the code it measures has changed since', result.code),
+        (
+            'may have changed, as no hash is recorded',
+            set(paths) - {*result.code},
+        ),
+    ):
+        if found := ', '.join(f'``{path}``' for path in paths if path in some):
+            text += f'; {what}: {found}'
+    return f'{text}.'
 
 
 def note_lines(

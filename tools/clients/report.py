@@ -29,6 +29,7 @@ MEASURED = (
     'doc/examples/terraform',
     'nova_diskplacer/api',
     'tools/clients',
+    'tools/clients.sh',
 )
 
 

@@ -30,7 +30,12 @@ from tools.storm.invariants import Violation
 from tools.storm.plan import Done
 
 #: What a storm measures.
-MEASURED = ('cinder_vdisk_mapper', 'nova_diskplacer')
+MEASURED = (
+    'cinder_vdisk_mapper',
+    'nova_diskplacer',
+    'tools/storm',
+    'tools/storm.sh',
+)
 
 
 @dataclasses.dataclass

@@ -38,8 +38,36 @@ class CatalogueTest(testtools.TestCase):
     def test_code_exists(self):
         for name, one in _catalogue.BENCHMARKS.items():
             self.assertTrue(one.code and one.runs, name)
-            for path in one.code:
+            for path in _catalogue.measured(name):
                 self.assertTrue((TOP / path).exists(), f'{name}: {path}')
+
+    def test_scripts_decide_the_figures_too(self):
+        for name, helpers in (
+            ('worker_race', ()),
+            ('placement_quality', ('_placement_race.py',)),
+            ('placement_quality', ('_placement_trace.json',)),
+            ('contention', ('_contention_guest.py', '_in_guest.py')),
+            ('elastic', ('_elastic_guest.py', '_contention_guest.py')),
+            ('hadoop', ('_hadoop_meter.py', 'hadoop-pom.xml')),
+        ):
+            wanted = {f'benchmarks/{one}' for one in (*helpers, f'{name}.py')}
+            found = set(_catalogue.measured(name))
+            self.assertEqual(set(), wanted - found, name)
+            self.assertNotIn('benchmarks/_report.py', found)
+        self.assertEqual(
+            ('benchmarks/worker_race.py',), _catalogue.scripts('worker_race')
+        )
+        self.assertIn('tools/storm.sh', _catalogue.measured('storm'))
+
+    def test_every_helper_is_of_a_benchmark(self):
+        used = {
+            path
+            for name, one in _catalogue.BENCHMARKS.items()
+            if not one.script
+            for path in _catalogue.scripts(name)
+        }
+        helpers = {f'benchmarks/{name}' for name in _catalogue._helpers()}
+        self.assertEqual(set(), helpers - used)
 
     def test_results_have_the_name_of_their_benchmark(self):
         for name, one in _catalogue.BENCHMARKS.items():
@@ -84,6 +112,7 @@ class AllTest(testtools.TestCase):
             self.patch(provenance, name, of_top)
         self.patch(_all, 'STATE', self.top / '.bench')
         self.patch(_catalogue, 'BENCHMARKS', {})
+        self.patch(_catalogue, 'scripts', lambda name: ())
         self.said = []
 
     def benchmark(self, name, body, arguments=''):

@@ -61,7 +61,7 @@ class NoteTest(testtools.TestCase):
 
     def result(self, **fields):
         one = _results.read()['contention']
-        code = provenance.record(_catalogue.BENCHMARKS['contention'].code)
+        code = provenance.record(_catalogue.measured('contention'))
         return {
             'contention': dataclasses.replace(
                 one, **{'code': code['code'], 'revision': 'ab12'} | fields
@@ -82,6 +82,17 @@ class NoteTest(testtools.TestCase):
         self.assertIn(f'revision ab12; {CHANGED}', text)
         self.assertIn('"nova_diskplacer/monitor"', text)
         self.assertNotIn('"nova_diskplacer/io_weights"', text)
+
+    def test_a_path_was_not_recorded(self):
+        code = self.result()['contention'].code
+        del code['benchmarks/contention.py']
+        text = self.build(self.page, self.result(code=code))
+        self.assertNotIn(CHANGED, text)
+        self.assertIn(
+            'may have changed, as no hash is recorded: '
+            '"benchmarks/contention.py".',
+            text,
+        )
 
     def test_code_is_not_known(self):
         text = self.build(self.page, self.result(code={}))

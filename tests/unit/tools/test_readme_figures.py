@@ -66,9 +66,7 @@ class ReadmeTest(testtools.TestCase):
         for code, count in (({}, 2), (None, 1)):
             if code is None:
                 code = _results.provenance.record(
-                    _results._catalogue.BENCHMARKS[
-                        results[name].benchmark
-                    ].code
+                    _results._catalogue.measured(results[name].benchmark)
                 )['code']
             one = dataclasses.replace(results[name], code=code)
             text = '\n'.join(readme_figures.block({name: one}))
