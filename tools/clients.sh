@@ -32,10 +32,5 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
 env_help "$@"
 
-if [ "$(id -u)" -ne 0 ]; then
-    echo 'tools/clients.sh: needs root' >&2
-    exit 2
-fi
-env_packages cloud clients && env_make cloud || exit 1
-export PYTHONPATH=$ENV_TOP
+env_cloud clients
 cd "$here" && exec "$VENV/bin/python" -m tools.clients "$@"

@@ -36,9 +36,5 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
 env_help "$@"
 
-if [ "$(id -u)" -ne 0 ]; then
-    echo 'tools/demo.sh: needs root' >&2
-    exit 2
-fi
-env_packages cloud && env_make cloud || exit 1
+env_cloud
 exec "$VENV/bin/python" -m tools.minicloud --spent "$SECONDS" "$@"

@@ -37,12 +37,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
 env_help "$@"
 
-if [ "$(id -u)" -ne 0 ]; then
-    echo 'tools/storm.sh: needs root' >&2
-    exit 2
-fi
-env_packages cloud && env_make cloud || exit 1
-export PYTHONPATH=$ENV_TOP
+env_cloud
 # in a mount namespace of its own: one that others make would have copies of
 # its mounts, and keep a disk that has failed
 # shellcheck disable=SC2016

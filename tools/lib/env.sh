@@ -11,12 +11,13 @@
 #    under the License.
 
 
-# The environment of tools/test.sh, tools/demo.sh and tools/bench.sh: Debian
-# packages and a Python environment inside the checkout. Source this file.
+# The environment of the scripts in tools/: Debian packages and a Python
+# environment inside the checkout. Source this file.
 #
 #   env_help ARGUMENT...       print the script's help if one asks for it
 #   env_packages [PROFILE...]  have bindep.txt's packages of these profiles
 #   env_make [cloud]           have the Python environment; sets VENV and PATH
+#   env_cloud [PROFILE...]     have all that a whole cloud needs, or exit
 #
 # ENV_RELEASE names an earlier release of OpenStack, of tools/lib/releases.
 # DISKPLACER_VENV names an environment to use as it is instead.
@@ -224,4 +225,15 @@ env_make() {
         ) 9> "$ENV_TOP/.venv/lock" || return
     fi
     export VENV PATH=$VENV/bin:$PATH
+}
+
+# Have the packages of a cloud and of further profiles, and the Python
+# environment with the services, for modules below tools/. Takes root.
+env_cloud() {
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "tools/${0##*/}: needs root" >&2
+        exit 2
+    fi
+    env_packages cloud "$@" && env_make cloud || exit 1
+    export PYTHONPATH=$ENV_TOP
 }

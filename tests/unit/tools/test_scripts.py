@@ -111,6 +111,31 @@ class EnvTest(testtools.TestCase):
         _, output, _ = self.run_script('env_make')
         self.assertEqual(['base', 'project'], output)
 
+    def test_cloud(self):
+        status, output, _ = self.run_script(
+            'env_cloud compile; echo "$PYTHONPATH"'
+        )
+        self.assertEqual(0, status)
+        self.assertEqual(
+            [
+                'install git fio gcc',
+                'base',
+                'project',
+                'cloud',
+                str(self.state),
+            ],
+            output,
+        )
+
+    def test_cloud_needs_root(self):
+        status, output, error = self.run_script('env_cloud', USER_ID='1000')
+        self.assertEqual((2, []), (status, output))
+        self.assertIn('needs root', error)
+
+    def test_cloud_without_its_environment(self):
+        status, output, _ = self.run_script('env_make() { false; }; env_cloud')
+        self.assertEqual((1, ['install git fio gcc']), (status, output))
+
     def test_a_release_has_an_environment_of_its_own(self):
         pins = self.state / 'releases' / '2025.1'
         pins.mkdir(parents=True)
