@@ -140,7 +140,7 @@ class ServerMoves:
         """Remove the export of a move that has not come to be.
 
         :returns: whether there is nothing else to be done: the volume moves,
-            or is another backend's.
+            or is another backend's. One whose move is aborted is at rest.
         :raises DiskPlacerError: the export cannot be removed.
         """
         role, _ = self._role(volume)

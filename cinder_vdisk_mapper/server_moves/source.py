@@ -213,16 +213,14 @@ class Source:
     def unexport(self, volume: Volume) -> bool:
         """Remove the export of a move that has not come to be.
 
-        :returns: whether the volume is of a move; then nothing else is to be
-            done.
+        :returns: whether it stays; else the volume is at rest here, although
+            its destination may have something to undo.
         """
         recorded = store.read(volume.id)
         if recorded is None:
             return False
         act = record.unexport_at_source(recorded, store.connectors(volume.id))
-        if act is Act.ABORT:
-            self._aborted(volume, recorded)
-        return True
+        return act is not Act.ABORT or not self._aborted(volume, recorded)
 
     def _aborted(self, volume: Volume, recorded: Record) -> bool:
         """Undo a move; return False if its server is there in truth."""

@@ -149,6 +149,23 @@ class FilesTestCase(testtools.TestCase):
         self.vdisk.deactivate.assert_not_called()
         self.exporter.remove.assert_called_once()
 
+    def test_a_detachment_while_a_dead_destination_has_to_undo(self):
+        """The record stays, and the device goes as that of any volume."""
+        self.answers = False
+        self.attached = {'a': {'host': 'a'}}
+        self.assertIs(False, self.source.detach(self.volume, {'host': 'a'}))
+        # the attachment that ends is still in the database
+        self.assertFalse(self.source.unexport(self.volume))
+        self.assertEqual(record.ABORTING, self.found.phase)
+        self.exporter.remove.assert_called()
+        # the server is there in truth, so the export stays
+        self.attached |= {'b': {'host': 'b'}}
+        self.server = mock.Mock(host='b')
+        self.assertTrue(self.source.unexport(self.volume))
+        # nor is that of a move under way removed
+        self.found = dataclasses.replace(self.found, phase=record.ATTACHED)
+        self.assertTrue(self.source.unexport(self.volume))
+
     def test_a_decided_move_whose_destination_is_lost(self):
         """Its service is removed, so what it has written is lost."""
         request = mock.Mock()
