@@ -29,13 +29,14 @@ from nova_diskplacer.client.server_moves import reading
 from nova_diskplacer.client.server_moves import remains
 from nova_diskplacer.client.server_moves.nova import Busy
 from nova_diskplacer.client.server_moves.nova import Nova
+from nova_diskplacer.client.server_moves.nova import Refused
 from nova_diskplacer.client.server_moves.remains import Result
 
 # Seconds between two looks at Nova, and at the volumes.
 _INTERVAL = 5.0
 _SETTLE_INTERVAL = 15.0
 
-# How often an API may fail in turn, and Nova refuse to move a server.
+# How often an API may fail in turn, and Nova not begin to move a server.
 _PATIENCE = 12
 _REFUSALS = 3
 
@@ -220,7 +221,14 @@ class Emptying:
             else:
                 self._leave(server, kind, str(error))
             return
+        except Refused as error:
+            self._leave(server, kind, str(error))
+            return
         except exception.DiskPlacerError as error:
+            # Nova refuses the second one of two moves
+            self._refusals[server.id] += 1
+            if self._refusals[server.id] < _REFUSALS:
+                raise
             self._leave(server, kind, str(error))
             return
         self._moves[server.id] = plan_.Move(server, kind, request_id)

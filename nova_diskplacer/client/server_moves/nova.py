@@ -52,8 +52,24 @@ _ENABLE = 'openstack compute service set --enable {} nova-compute'
 _REASON = 'emptied by "openstack vdisk host empty"; enable it again by: '
 
 
+# Statuses of answers that are the same when it is asked again.
+_REFUSALS = (
+    http.HTTPStatus.BAD_REQUEST,
+    http.HTTPStatus.FORBIDDEN,
+    http.HTTPStatus.NOT_FOUND,
+)
+
+
 class Busy(exception.DiskPlacerError):
     """Nova does not move a server in the state that it is in now."""
+
+
+class Refused(exception.DiskPlacerError):
+    """Nova does not move a server at all."""
+
+
+class NotLost(exception.DiskPlacerError):
+    """A host is not known to be lost."""
 
 
 class Nova:
@@ -84,7 +100,7 @@ class Nova:
     def check_is_lost(self) -> None:
         """Check that an administrator says now that the host is fenced.
 
-        :raises DiskPlacerError: it is not so, or the host may be alive.
+        :raises NotLost: it is not so, or the host may be alive.
         """
         services = cloud.read_services(self._connection)
         service = _find(services, self.host)
@@ -95,7 +111,7 @@ class Nova:
             (one['updated_at'] for one in services),
         )
         if reason:
-            raise exception.DiskPlacerError(reason)
+            raise NotLost(reason)
 
     @property
     def enable_command(self) -> str:
@@ -151,6 +167,7 @@ class Nova:
 
         :returns: the ID of the request, which Nova's action has.
         :raises Busy: something else is done with the server.
+        :raises Refused: it does not move.
         """
         return self._act(id_, _BODIES[kind])
 
@@ -231,6 +248,10 @@ class Nova:
                 sdk_exc.raise_from_response(response)
             except sdk_exc.ConflictException as error:
                 raise Busy(f'Nova refuses: {error.details}') from error
+            except sdk_exc.HttpException as error:
+                if error.status_code not in _REFUSALS:
+                    raise
+                raise Refused(f'server {id_}: {error}') from error
         request_id: str = response.headers.get('x-openstack-request-id', '')
         return request_id
 

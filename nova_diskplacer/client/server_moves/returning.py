@@ -27,6 +27,7 @@ from nova_diskplacer.client import facts as facts_
 from nova_diskplacer.client.server_moves import facts
 from nova_diskplacer.client.server_moves import reading
 from nova_diskplacer.client.server_moves.nova import Busy
+from nova_diskplacer.client.server_moves.nova import NotLost
 from nova_diskplacer.client.server_moves.nova import Nova
 
 #: Results for a server.
@@ -148,58 +149,103 @@ class Returning:
         end = time.monotonic() + timeout
         failures = 0
         outcomes = {one.server.id: one for one in self.plan()}
-        due = [one for one in outcomes.values() if one.result == RETURNS]
+        due = [
+            one.server for one in outcomes.values() if one.result == RETURNS
+        ]
         running: dict[str, str] = {}
-        while (
-            (due or running)
-            and failures < _FAILURES
-            and time.monotonic() < end
-        ):
-            while due and len(running) < self._parallel:
-                server = due.pop(0).server
-                outcomes[server.id] = self._begin(server, running)
-            time.sleep(_INTERVAL)
-            for id_, request_id in list(running.items()):
-                try:
-                    now = self._follow(outcomes[id_].server, request_id)
-                    failures = 0
-                except exception.DiskPlacerError as error:
-                    failures += 1
-                    self._tell(f'{error}; asking again')
+        while (due or running) and time.monotonic() < end:
+            try:
+                self._look(running, outcomes)
+                self._begin(due, running, outcomes)
+                failures = 0
+            except exception.DiskPlacerError as error:
+                failures += 1
+                if failures == _FAILURES:
+                    outcomes |= {
+                        server.id: Outcome(server, STAYS, str(error))
+                        for server in due
+                    }
                     break
-                if now is not None:
-                    outcomes[id_] = now
-                    del running[id_]
-                    self._tell(
-                        f'Server {now.server.name} ({id_}) '
-                        + (now.reason or f'is back on {now.server.host}')
-                    )
+                self._tell(f'{error}; asking again')
+            if due or running:
+                time.sleep(_INTERVAL)
         return list(outcomes.values())
 
-    def _begin(self, server: facts.Server, running: dict[str, str]) -> Outcome:
-        """Ask Nova to evacuate a server, and return the result so far.
+    def _begin(
+        self,
+        due: list[facts.Server],
+        running: dict[str, str],
+        outcomes: dict[str, Outcome],
+    ) -> None:
+        """Have Nova evacuate as many further servers as may be under way.
+
+        :param due: the servers to come; those that are begun go.
+        :param running: IDs of the requests by server; those begun are added.
+        :param outcomes: what becomes of each server, renewed.
+        :raises DiskPlacerError: an API does not answer.
+        """
+        while due and len(running) < self._parallel:
+            server = due[0]
+            outcome = self._why_not(server)
+            del due[0]
+            outcomes[server.id] = outcome or self._evacuate(server, running)
+            if outcome is None and server.id not in running:
+                # Nova may answer no more: not all at once are asked for
+                return
+
+    def _why_not(self, server: facts.Server) -> Outcome | None:
+        """Return what has become of a server, None if it is evacuated now.
 
         Nova refuses no evacuation of a server that it evacuates already.
+
+        :raises DiskPlacerError: an API does not answer.
         """
         try:
             # it may have come back meanwhile: its guests run then
             self._nova.check_is_lost()
-            item = self._nova.server(server.id)
-            if item is None:
-                return Outcome(server, DELETED, 'was deleted meanwhile')
-            now = self._reader.without_volumes(item)
-            if now.task or not facts_.is_host(now.host, self._nova.host):
-                # another operator was faster
-                return Outcome(
-                    now, UNDER_WAY, 'somebody else evacuates it; repeat this'
-                )
+        except NotLost as error:
+            return Outcome(server, STAYS, str(error))
+        item = self._nova.server(server.id)
+        if item is None:
+            return Outcome(server, DELETED, 'was deleted meanwhile')
+        now = self._reader.without_volumes(item)
+        if now.task or not facts_.is_host(now.host, self._nova.host):
+            # another operator was faster
+            return Outcome(
+                now, UNDER_WAY, 'somebody else evacuates it; repeat this'
+            )
+        return None
+
+    def _evacuate(
+        self, server: facts.Server, running: dict[str, str]
+    ) -> Outcome:
+        """Ask Nova to evacuate a server, once; returns the result so far."""
+        try:
             running[server.id] = self._nova.evacuate(server.id)
         except Busy as error:
             return Outcome(server, UNDER_WAY, f'{error}; repeat this')
         except exception.DiskPlacerError as error:
-            return Outcome(server, STAYS, str(error))
+            # Nova may have begun, and would build it twice
+            return Outcome(server, STAYS, f'{error}; repeat this')
         self._tell(f'Server {server.name} ({server.id}) is evacuated')
         return Outcome(server, UNDER_WAY, 'Nova goes on; repeat this')
+
+    def _look(
+        self, running: dict[str, str], outcomes: dict[str, Outcome]
+    ) -> None:
+        """Look at the servers that are under way.
+
+        :raises DiskPlacerError: an API does not answer.
+        """
+        for id_, request_id in list(running.items()):
+            now = self._follow(outcomes[id_].server, request_id)
+            if now is not None:
+                outcomes[id_] = now
+                del running[id_]
+                self._tell(
+                    f'Server {now.server.name} ({id_}) '
+                    + (now.reason or f'is back on {now.server.host}')
+                )
 
     def _follow(self, server: facts.Server, request_id: str) -> Outcome | None:
         """Return what has become of a server, None if Nova is at work."""

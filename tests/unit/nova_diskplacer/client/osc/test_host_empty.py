@@ -206,6 +206,9 @@ class EmptyHostTestCase(test_moves.MoveTestCase):
         id_ = request.path.split('/')[-2]
         one = self.servers[id_]
         ((name, body),) = request.json().items()
+        if one.get('fails'):
+            context.status_code = one['fails'].pop()
+            return {}
         if one['task'] or one.get('refuses'):
             context.status_code = 409
             text = f'Cannot {name} while {one["task"] or one["refuses"]}'
@@ -561,6 +564,28 @@ class EmptyTest(EmptyHostTestCase):
         self.assertEqual((3, 'left'), (status, rows['s1'][1]))
         self.assertIn('while it has a vTPM', rows['s1'][2])
         self.assertLess(self.now, 100)
+
+    def test_request_that_nova_does_not_answer(self):
+        """The server is moved when Nova answers again."""
+        self.add('s1', fails=[503, 503])
+        self.add('s2')
+        self.assertEqual(0, self.empty()[0])
+        self.assertEqual(['s1', 's2'], [id_ for id_, _ in self.begun])
+        self.assertEqual(2, self.stderr.getvalue().count('asking again'))
+
+    def test_request_that_nova_never_answers(self):
+        """One server does not keep the others."""
+        self.add('s1', fails=[500] * 99)
+        self.add('s2')
+        status, rows = self.empty()
+        self.assertEqual((3, 'left'), (status, rows['s1'][1]))
+        self.assertEqual(['s2'], [id_ for id_, _ in self.begun])
+
+    def test_request_that_is_wrong(self):
+        self.add('s1', fails=[400])
+        status, rows = self.empty()
+        self.assertEqual((3, 'left'), (status, rows['s1'][1]))
+        self.assertNotIn('asking again', self.stderr.getvalue())
 
     def test_timeout(self):
         self.add('s1', 'stopped')

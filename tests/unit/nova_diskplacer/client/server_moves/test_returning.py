@@ -22,6 +22,7 @@ from nova_diskplacer import flavor
 from nova_diskplacer.client.server_moves import facts
 from nova_diskplacer.client.server_moves import returning
 from nova_diskplacer.client.server_moves.nova import Busy
+from nova_diskplacer.client.server_moves.nova import NotLost
 
 REQUEST = flavor.VDiskRequest(1, 100, on_host_loss=flavor.BLANK)
 VOLUME = facts.Volume('v', 100, 'live', 'vdisk')
@@ -78,16 +79,31 @@ class ReturningTest(unittest.TestCase):
         self.nova.evacuate.return_value = 'request'
         self.nova.failure.return_value = None
         self.nova.server.side_effect = lambda id_: self.now and id_
-        reader = types.SimpleNamespace(
+        self.reader = types.SimpleNamespace(
             with_volumes=lambda item: SERVER,
             without_volumes=lambda item: self.now,
         )
         self.run_ = returning.Returning(
-            self.nova, reader, 1, self.told.append
+            self.nova, self.reader, 1, self.told.append
         ).run
         patch = mock.patch.object(returning, '_INTERVAL', 0.0)
         patch.start()
         self.addCleanup(patch.stop)
+
+    def have_servers(self, *ids):
+        """Have Nova evacuate servers at once; returns what does it."""
+        servers = {id_: dataclasses.replace(SERVER, id=id_) for id_ in ids}
+        self.nova.servers.return_value = [*servers]
+        self.nova.server.side_effect = servers.get
+        self.reader.with_volumes = servers.get
+        self.reader.without_volumes = lambda item: item
+
+        def evacuate(id_):
+            servers[id_] = dataclasses.replace(servers[id_], host='live')
+            return 'request'
+
+        self.nova.evacuate.side_effect = evacuate
+        return evacuate
 
     def outcome(self, timeout=60.0):
         (outcome,) = self.run_(timeout)
@@ -123,10 +139,10 @@ class ReturningTest(unittest.TestCase):
             self.outcome(),
         )
         self.nova.evacuate.side_effect = exception.DiskPlacerError('no')
-        self.assertEqual((returning.STAYS, 'no'), self.outcome())
+        self.assertEqual((returning.STAYS, 'no; repeat this'), self.outcome())
 
     def test_the_host_comes_back_meanwhile(self):
-        self.nova.check_is_lost.side_effect = exception.DiskPlacerError('up')
+        self.nova.check_is_lost.side_effect = NotLost('up')
         self.assertEqual((returning.STAYS, 'up'), self.outcome())
         self.nova.evacuate.assert_not_called()
 
@@ -156,6 +172,48 @@ class ReturningTest(unittest.TestCase):
         self.nova.server.side_effect = [SERVER] + [away] * 99
         self.assertEqual(
             (returning.UNDER_WAY, 'Nova goes on; repeat this'), self.outcome()
+        )
+
+    def test_an_api_is_away_before_servers_are_begun(self):
+        """All that are to come stay due, and come back when it answers."""
+        away = exception.DiskPlacerError('away')
+        self.have_servers('1', '2', '3')
+        self.nova.check_is_lost.side_effect = [None, away, away, None, None]
+        self.assertEqual(
+            [returning.RETURNED] * 3, [one.result for one in self.run_(60.0)]
+        )
+        self.assertEqual(2, self.told.count('away; asking again'))
+
+    def test_an_api_is_away_for_good_before_servers_are_begun(self):
+        away = exception.DiskPlacerError('away')
+        self.nova.check_is_lost.side_effect = away
+        self.assertEqual((returning.STAYS, 'away'), self.outcome())
+        self.assertEqual(20, self.nova.check_is_lost.call_count)
+        self.nova.evacuate.assert_not_called()
+
+    def test_an_evacuation_without_an_answer(self):
+        """It is asked for once; the next one when Nova may answer again."""
+        evacuate = self.have_servers('1', '2')
+        asked = []
+
+        def begin(id_):
+            asked.append(id_)
+            if id_ == '1':
+                raise exception.DiskPlacerError('away')
+            return evacuate(id_)
+
+        self.nova.evacuate.side_effect = begin
+        with mock.patch.object(
+            returning.time, 'sleep', lambda _: asked.append('sleep')
+        ):
+            outcomes = self.run_(60.0)
+        self.assertEqual(['1', 'sleep', '2', 'sleep'], asked)
+        self.assertEqual(
+            [
+                (returning.STAYS, 'away; repeat this'),
+                (returning.RETURNED, ''),
+            ],
+            [(one.result, one.reason) for one in outcomes],
         )
 
     def test_time_is_over(self):
