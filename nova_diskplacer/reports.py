@@ -86,19 +86,20 @@ def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.Transport:
 class _Server:
     """A fanout server of one topic.
 
+    :param threads: number of threads that call the methods, None for what is
+        configured.
     :param methods: the methods that clients call, by name.
     """
-
-    #: Number of threads that call the methods, None for what is configured.
-    threads: int | None = None
 
     def __init__(
         self,
         transport: oslo_messaging.Transport,
         topic: str,
         server_name: str,
+        threads: int | None = None,
         **methods: collections.abc.Callable[..., None],
     ) -> None:
+        self._threads = threads
         self._server = oslo_messaging.get_rpc_server(
             transport,
             oslo_messaging.Target(
@@ -110,7 +111,7 @@ class _Server:
 
     def start(self) -> None:
         """Start receiving."""
-        self._server.start(override_pool_size=self.threads)
+        self._server.start(override_pool_size=self._threads)
 
     def stop(self) -> None:
         """Stop receiving, and wait for callbacks to end."""
@@ -126,9 +127,6 @@ class ReportListener(_Server):
     :param heartbeat: called with each valid heartbeat, in another thread.
     :param send_software: called for each request of ``request_software``.
     """
-
-    # several might call back with two reports of a host in the wrong order
-    threads = 1
 
     def __init__(
         self,
@@ -159,6 +157,9 @@ class ReportListener(_Server):
             transport,
             _REPORTS,
             name,
+            # several might call back with two reports of a host in the wrong
+            # order
+            threads=1,
             report=receive,
             tell_software=lambda context: send_software(),
         )
