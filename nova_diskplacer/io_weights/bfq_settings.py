@@ -69,13 +69,11 @@ class Load:
     """A disk at its limit whose active servers differ in weight.
 
     ``lowered`` is the number of active servers with a lowered weight in an
-    interval. The others are those of ``types.DiskState``: ``throughput`` is
-    the sum of both directions.
+    interval, ``throughput`` the sum of both directions in bytes/s.
     """
 
     lowered: int
     throughput: float
-    busy: float
 
 
 def find_contended(
@@ -242,13 +240,11 @@ class BFQSettings:
         trial = turns.step(
             trial,
             load.throughput,
-            load.busy,
             seconds,
             choices,
             turns.ALLOWED[prefer],
         )
-        ended = before is None and trial.left_s is not None
-        if ended and turns.is_counted(load.throughput, load.busy):
+        if before is None and trial.left_s is not None:
             _log_kept(device, trial, prefer)
         self._trials[device.uuid, several] = trial
         return trial

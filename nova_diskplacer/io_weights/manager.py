@@ -195,7 +195,7 @@ class WeightManager:
             throughput = state.read_bytes + state.write_bytes
             if turns.is_counted(throughput, state.busy):
                 loads[sample.devices[uuid]] = bfq_settings.Load(
-                    lowered, throughput, state.busy
+                    lowered, throughput
                 )
         return loads
 

@@ -95,22 +95,18 @@ def is_counted(throughput: float, busy: float) -> bool:
 def step(
     trial: Trial,
     throughput: float,
-    busy: float,
     seconds: float,
     turns_s: collections.abc.Sequence[float],
     allowed: float,
 ) -> Trial:
-    """Return the state after an interval of a contended disk.
+    """Return the state after an interval that is counted.
 
-    See :func:`is_counted` and :func:`pause` for other intervals.
+    See :func:`is_counted`, and :func:`pause` for other intervals.
 
     :param throughput: bytes/s of all servers in the interval.
-    :param busy: share of the interval with requests in flight.
     :param turns_s: the turns that can be tried, from the shortest on.
     :param allowed: share of the throughput that turns may cost.
     """
-    if not is_counted(throughput, busy):
-        return pause(trial, seconds)
     if trial.left_s is not None:
         left_s = trial.left_s - seconds
         if left_s > 0:

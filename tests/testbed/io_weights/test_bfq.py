@@ -246,7 +246,7 @@ class SettingsTest(BFQTestCase):
     def setUp(self):
         super().setUp()
         self.settings = bfq_settings.BFQSettings(self.conf)
-        self.contended = {device_of(DISK): bfq_settings.Load(1, 1e8, 1.0)}
+        self.contended = {device_of(DISK): bfq_settings.Load(1, 1e8)}
         self.original = self.values()
 
     def values(self):

@@ -132,8 +132,8 @@ class BFQSettingsTest(testtools.TestCase):
         except FileNotFoundError:
             return []
 
-    def apply(self, *contended, seconds=1.0, lowered=2, mbps=160, busy=1.0):
-        load = bfq_settings.Load(lowered, mbps * 1e6, busy)
+    def apply(self, *contended, seconds=1.0, lowered=2, mbps=160):
+        load = bfq_settings.Load(lowered, mbps * 1e6)
         return self.settings.apply(dict.fromkeys(contended, load), seconds)
 
     def test_turns_cost_no_more_than_the_operator_prefers(self):
@@ -205,7 +205,9 @@ class BFQSettingsTest(testtools.TestCase):
     def test_a_trial_that_is_given_up_has_found_nothing(self):
         self.begin_trial()
         for _ in range(11):
-            trials = self.apply(A, lowered=1, busy=0.5)
+            # the disk is not at its limit
+            self.apply()
+        trials = self.apply(A, lowered=1)
         self.assertIsNotNone(trials[A.uuid].left_s)
         self.assertEqual('', self.log.output)
 

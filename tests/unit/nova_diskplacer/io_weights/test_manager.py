@@ -207,7 +207,7 @@ class WeightManagerTest(testtools.TestCase):
         self.active = {A.uuid: controllers.IO_COST_CONTROLLER}
         self.apply(other=1, intervals=5)
         found = self.bfq_settings.contended
-        load = bfq_settings.Load(1, 120.0, 0.9)
+        load = bfq_settings.Load(1, 120.0)
         self.assertEqual([{}, {A: load}, {}, {}], found[:4])
         self.assertEqual({}, found[-1])
 

@@ -26,6 +26,13 @@ def lost(turn_s, seek_s):
     return seek_s / (turn_s + seek_s)
 
 
+def step(trial, throughput, busy, seconds, allowed):
+    """Return the trial after an interval, as the manager has it."""
+    if not turns.is_counted(throughput, busy):
+        return turns.pause(trial, seconds)
+    return turns.step(trial, throughput, seconds, turns.TURNS_S, allowed)
+
+
 def run(trial, seek_s, allowed, seconds, own_lost=0.0, busy=1.0):
     """Yield the trial after each interval of a second on a simulated disk."""
     for _ in range(seconds):
@@ -34,9 +41,7 @@ def run(trial, seek_s, allowed, seconds, own_lost=0.0, busy=1.0):
             if trial.choice is None
             else lost(turns.TURNS_S[trial.choice], seek_s)
         )
-        trial = turns.step(
-            trial, share * MBPS, busy, 1.0, turns.TURNS_S, allowed
-        )
+        trial = step(trial, share * MBPS, busy, 1.0, allowed)
         yield trial
 
 
@@ -158,9 +163,7 @@ class StepTest(unittest.TestCase):
             throughput, busy = (
                 (60.0, 0.7) if trial.choice is None else (40.0, 1.0)
             )
-            trial = turns.step(
-                trial, throughput, busy, 1.0, turns.TURNS_S, 0.2
-            )
+            trial = step(trial, throughput, busy, 1.0, 0.2)
             choices.append(trial.choice)
         self.assertEqual({None}, {*choices})
 
@@ -178,9 +181,7 @@ class StepTest(unittest.TestCase):
             while trial.choice is None:
                 # what is in flight when a step begins
                 mbps = 9e9 if calls * seconds < 0.9 and intervals > 1 else MBPS
-                trial = turns.step(
-                    trial, mbps, 1.0, seconds, turns.TURNS_S, 0.2
-                )
+                trial = step(trial, mbps, 1.0, seconds, 0.2)
                 calls += 1
             self.assertEqual(intervals, calls)
             self.assertAlmostEqual(MBPS, trial.reference)
@@ -221,9 +222,7 @@ class StepTest(unittest.TestCase):
     def test_any_load_ends_each_trial(self, intervals):
         trial, tried, paused_s = turns.Trial(1), 0, 0.0
         for throughput, busy, seconds in intervals:
-            trial = turns.step(
-                trial, throughput, busy, seconds, turns.TURNS_S, 0.2
-            )
+            trial = step(trial, throughput, busy, seconds, 0.2)
             if trial.left_s is not None:
                 tried, paused_s = 0, 0.0
             elif busy >= 0.9 and throughput:
