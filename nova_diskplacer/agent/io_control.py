@@ -18,10 +18,12 @@ waits for a disk or a peer of another.
 """
 
 import collections.abc
+import contextlib
 import threading
 
 from oslo_config import cfg
 
+from nova_diskplacer import exception
 from nova_diskplacer.agent import build_io_status
 from nova_diskplacer.agent import io_loop
 from nova_diskplacer.agent import reporter
@@ -30,6 +32,7 @@ from nova_diskplacer.agent import slow_checks
 from nova_diskplacer.agent import spindown
 from nova_diskplacer.elastic.processes import decider
 from nova_diskplacer.monitor import elastic_status
+from nova_diskplacer.monitor import seek_detector
 from nova_diskplacer.monitor import status
 
 # Seconds between two questions to disks whether they are in standby.
@@ -66,6 +69,9 @@ class IOControl:
 
     def run(self, stopped: threading.Event) -> None:
         """Run until ``stopped`` is set, then restore weights."""
+        with contextlib.suppress(exception.ContentionError):
+            # of an agent that was killed; what traces raises it again
+            seek_detector.clean(self._conf)
         sample_tasks.start(self._tasks(), lambda: self._loop.sample, stopped)
         self._loop.run(stopped)
 

@@ -13,12 +13,10 @@
 """Checks disks, guests and seeks, which may take longer than an interval."""
 
 import collections.abc
-import contextlib
 import time
 
 from oslo_config import cfg
 
-from nova_diskplacer import exception
 from nova_diskplacer.agent import sample_tasks
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import disk_health
@@ -95,10 +93,6 @@ class SlowChecks:
                     monitor.interval, 'Excessive seeking', self._detect_seeks
                 )
             )
-        else:
-            # of an agent that was killed; else the detector removes them
-            with contextlib.suppress(exception.ContentionError):
-                seek_detector.clean(self._conf)
         return tasks
 
     def _check_smart(self, sample: types.Sample) -> None:

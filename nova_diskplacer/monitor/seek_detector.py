@@ -109,9 +109,6 @@ class SeekDetector:
         self._traced: dict[Device, float] = {}
         # why the last trace failed
         self._failure = ''
-        with contextlib.suppress(exception.ContentionError):
-            # a later trace raises it again
-            self._tracer.clean()
 
     def run(self, sample: types.Sample) -> None:
         """Trace the disks that are due, which takes 1 to 4 seconds.

@@ -26,6 +26,7 @@ from nova_diskplacer.elastic.processes import decider
 from nova_diskplacer.host import systemd
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import sampler
+from nova_diskplacer.monitor import seek_detector
 from tests import configured
 from tests.unit.nova_diskplacer.monitor import example
 
@@ -44,6 +45,7 @@ class IOControlTest(base.BaseTestCase):
         apply.return_value = example.make_decision()
         self.patch(restore, 'restore_weights')
         self.start = self.patch(sample_tasks, 'start')
+        self.clean = self.patch(seek_detector, 'clean')
 
     def patch(self, target, name):
         patch = mock.patch.object(target, name, autospec=False)
@@ -114,6 +116,18 @@ class IOControlTest(base.BaseTestCase):
             {example.HDD: True, example.NVME: False}, activity.idle
         )
         self.assertEqual([example.VOLUME], list(activity.moves))
+
+    def test_traces_of_a_killed_agent_are_removed(self):
+        """Whether this one traces or not, and once."""
+        for penalty in (0, 1):
+            self.conf.set_override(
+                'seek_penalty', penalty, 'diskplacer_weights'
+            )
+            self.run_loop()
+        self.assertEqual([mock.call(self.conf)] * 2, self.clean.mock_calls)
+        self.clean.side_effect = exception.ContentionError('busy')
+        _, tasks = self.run_loop()
+        self.assertIn('Excessive seeking', tasks)
 
     def test_tasks(self):
         _, tasks = self.run_loop()

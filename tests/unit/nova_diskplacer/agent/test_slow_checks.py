@@ -58,17 +58,6 @@ class SlowChecksTest(base.BaseTestCase):
         self.conf.set_override('seek_penalty', 0, 'diskplacer_weights')
         self.assertNotIn('Excessive seeking', self.tasks())
 
-    def test_traces_of_a_killed_agent_are_removed(self):
-        """The detector does that itself, which is not there without it."""
-        clean = self.patch(seek_detector, 'clean', mock.Mock())
-        self.conf.set_override('mode', 'dry_run', 'diskplacer_weights')
-        self.tasks()
-        clean.assert_not_called()
-        self.conf.set_override('seek_penalty', 0, 'diskplacer_weights')
-        clean.side_effect = exception.ContentionError('busy')
-        self.tasks()
-        clean.assert_called_once_with(self.conf)
-
     def test_each_check(self):
         self.conf.set_override('mode', 'dry_run', 'diskplacer_weights')
         tasks, sample = self.tasks(), samples.make_sample()

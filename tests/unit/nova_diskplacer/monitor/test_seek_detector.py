@@ -51,7 +51,6 @@ class SeekDetectorTest(testtools.TestCase):
         self.tops = {'8:0': False}
         # a run of the tests may have a PID namespace of its own
         self.patch(seek_detector, '_check_pid_namespace', lambda: None)
-        self.patch(tracefs.Tracer, 'clean', lambda tracer: None)
         self.patch(tracefs.Tracer, 'sample', self.sample)
         self.patch(seek_detector.time, 'monotonic', lambda: self.now)
         self.patch(seek_detector, 'consumer_of', self.owner)
