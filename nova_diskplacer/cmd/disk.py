@@ -15,6 +15,7 @@
 import argparse
 import dataclasses
 import os
+import sys
 from importlib import metadata
 from typing import Any
 
@@ -181,6 +182,13 @@ def _prepare(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         else None,
     )
     _print_disk(disk, args.format)
+    if disk.draining:
+        print(
+            'The disk gets no new vdisks: it is to be emptied or forgotten. '
+            f'"diskplacer-manage disk drain {disk.uuid} --cancel" offers it '
+            'again.',
+            file=sys.stderr,
+        )
     return 0
 
 

@@ -226,6 +226,19 @@ def set_forgotten(disk_root: str, uuid: str, forgotten: bool) -> None:
     _set_mark(disk_path(disk_root, uuid) + _FORGOTTEN, forgotten)
 
 
+def remember(disk_root: str, uuid: str) -> None:
+    """Remove the mark of a forgotten disk, and what withholds it.
+
+    It is withheld while it is forgotten, and stays so if that is killed. A
+    drain before that has ended with it.
+
+    :raises OSError: the disk root cannot be written to.
+    """
+    if os.path.lexists(disk_path(disk_root, uuid) + _FORGOTTEN):
+        set_draining(disk_root, uuid, False)
+        set_forgotten(disk_root, uuid, False)
+
+
 def set_draining(disk_root: str, uuid: str, draining: bool) -> None:
     """Mark a disk as one that gets no new vdisks, or remove the mark.
 

@@ -83,7 +83,7 @@ def prepare(
             uuid = _check_directory(disk_root, target)
             _write_identity(target, uuid, medium, mbps)
             _link_entry(disk_root, uuid, target)
-        discover.set_forgotten(disk_root, uuid, False)
+        discover.remember(disk_root, uuid)
     return discover.inspect(disk_root, uuid)
 
 

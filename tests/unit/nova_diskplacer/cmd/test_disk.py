@@ -219,6 +219,17 @@ class DiskTestCase(testtools.TestCase):
             self.assertIn(UUIDS[1], output)
             mocked.assert_called_with(root, '/dev/sdx', *expected)
 
+    def test_prepare_a_disk_that_is_withheld(self):
+        self.patch(os, 'geteuid', return_value=0)
+        for draining in (False, True):
+            found = dataclasses.replace(self.disks[1], draining=draining)
+            self.patch(prepare, 'prepare', return_value=found)
+            status, output = self.run_disk('prepare', '/dev/sdx')
+            self.assertEqual(0, status)
+            self.assertEqual(
+                draining, f'disk drain {UUIDS[1]} --cancel' in output
+            )
+
     def test_options_of_lvm(self):
         self.patch(os, 'geteuid', return_value=0)
         for option in ('--thin', '--no-zero'):
