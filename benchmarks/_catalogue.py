@@ -200,19 +200,19 @@ BENCHMARKS = {
         TESTBED,
         (*_WEIGHTS, _SEEKING),
         {
-            'contention': Run('--runs 3', 35, '--quick', 8),
+            'contention': Run('--runs 5', 65, '--quick', 8),
             'contention-seeking': Run(
-                '--disk seeking --block 512k --runs 2', 35
+                '--disk seeking --block 512k --runs 5', 105
             ),
             **{
                 f'contention-seeking-{prefer}': Run(
-                    '--disk seeking --block 512k --runs 2 --controller bfq '
+                    '--disk seeking --block 512k --runs 5 --controller bfq '
                     f'--prefer {prefer}',
-                    25,
+                    60,
                 )
                 for prefer in ('throughput', 'latency')
             },
-            'contention-guests': Run('--guests --controller bfq --runs 3', 40),
+            'contention-guests': Run('--guests --controller bfq --runs 5', 65),
         },
     ),
     'profile_effect': Benchmark(

@@ -13,6 +13,9 @@
 
 """Which goals of benchmarks the results meet, as reStructuredText."""
 
+import dataclasses
+
+import _contention_goals
 import _fidelity
 import _report
 import _results
@@ -21,8 +24,21 @@ MET = 'met'
 MISSED = 'missed'
 
 
+def judged(result: _results.Result) -> _results.Result:
+    """Return a result with the goals that its benchmark has today.
+
+    Of contention they may be others than when it was measured, as may the
+    figures that follow from what was.
+    """
+    if result.benchmark != 'contention':
+        return result
+    figures, goals = _contention_goals.judged(result.figures, result.command)
+    return dataclasses.replace(result, figures=figures, goals=goals)
+
+
 def rows(result: _results.Result) -> list[list[str]]:
     """Return what is measured of each goal, and whether it is met."""
+    result = judged(result)
     found = [['Figure', 'Goal', 'Measured', '']]
     for goal in result.goals:
         value = result.value(goal.figure)
@@ -49,7 +65,7 @@ def state(results: _results.Results, text: str) -> str:
     name, _, figure = ' '.join(text.split()).partition(' ')
     if name not in results:
         return _fidelity.NOT_MEASURED
-    result = results[name]
+    result = judged(results[name])
     goals = [goal for goal in result.goals if goal.figure == figure]
     if not goals:
         raise ValueError(f'{name}.json has no goal for {figure}')

@@ -16,6 +16,7 @@ import io
 import ddt
 import testtools
 
+import _contention_goals
 import contention
 
 # at 10 MB/s in all
@@ -67,7 +68,7 @@ class AggregateTest(testtools.TestCase):
 class EvaluateTest(testtools.TestCase):
     def evaluate(self, *runs):
         found = contention.evaluate('bfq', times(*runs), SIZES)
-        goals = contention.goals('bfq', found)
+        goals = _contention_goals.goals('bfq', found)
         return found, {goal.figure: goal.met(found) for goal in goals}
 
     def test_as_in_the_paper(self):
@@ -92,7 +93,6 @@ class EvaluateTest(testtools.TestCase):
         self.assertEqual(slow[0], found['bfq_task1_s_without'])
         self.assertEqual(BASE[0], found['bfq_task1_s_without_min'])
         self.assertEqual(slower[0], found['bfq_task1_s_without_max'])
-        self.assertAlmostEqual(4, found['bfq_task1_noise'])
         self.assertAlmostEqual(10 / 1.02, found['bfq_aggregate_mbps_without'])
         self.assertAlmostEqual(2, found['bfq_aggregate_mbps_change'])
         self.assertAlmostEqual(-100 / 26, found['bfq_task1_s_change_min'])
@@ -100,20 +100,24 @@ class EvaluateTest(testtools.TestCase):
 
     def test_what_is_lost(self):
         lost = [one * 1.006 for one in BASE]
-        _, met = self.evaluate((BASE, lost), (BASE, lost))
-        self.assertEqual({False}, set(met.values()))
         kept = [one * 1.004 for one in BASE]
-        _, met = self.evaluate((BASE, kept), (BASE, kept))
-        self.assertTrue(met['bfq_aggregate_mbps_change'])
-        self.assertTrue(met['bfq_task1_s_change'])
-        self.assertTrue(met['bfq_task2_s_change'])
+        # the lowest of all runs
+        for runs, met in ((5 * [kept], True), ([*4 * [kept], lost], False)):
+            _, found = self.evaluate(*((BASE, run) for run in runs))
+            self.assertEqual(met, found['bfq_aggregate_mbps_change_min'])
 
-    def test_long_tasks_within_noise(self):
-        noisy = [one * 1.03 for one in BASE]
-        _, met = self.evaluate((BASE, noisy), (noisy, noisy))
-        self.assertTrue(met['bfq_task1_s_change'])
-        self.assertTrue(met['bfq_task2_s_change'])
-        self.assertFalse(met['bfq_aggregate_mbps_change'])
+    def test_long_tasks_may_be_2_percent_later(self):
+        for later, met in ((1.019, True), (1.021, False)):
+            late = [one * later for one in BASE]
+            # however much the runs without the agent differ
+            noisy = [one * 1.2 * later for one in BASE]
+            _, found = self.evaluate(
+                (BASE, late),
+                (BASE, late),
+                ([1.2 * one for one in BASE], noisy),
+            )
+            for task in (1, 2):
+                self.assertEqual(met, found[f'bfq_task{task}_s_change'])
 
     def test_shown_beside_the_paper(self):
         found, _ = self.evaluate((BASE, [87.5, 40, 6.0, 3.5]))
@@ -133,9 +137,9 @@ class EvaluateTest(testtools.TestCase):
 
 
 class EvaluateSteadyTest(testtools.TestCase):
-    def met(self, prefer, latency_ms=12.0, p99_ms=40.0, scan_mbps=85.0):
+    def run_of(self, latency_ms=12.0, p99_ms=40.0, scan_mbps=85.0):
         alone = {'mbps': 3.0, 'latency_ms': 10.0, 'p99_ms': 16.0}
-        found = {
+        return {
             'alone': {'steady': alone},
             'without': {
                 'steady': {'mbps': 2.0, 'latency_ms': 30.0, 'p99_ms': 60.0},
@@ -146,32 +150,91 @@ class EvaluateSteadyTest(testtools.TestCase):
                 'scan': {'mbps': scan_mbps},
             },
         }
-        figures = contention.evaluate_steady('bfq', found)
+
+    def met(self, prefer, *runs):
+        figures = contention.evaluate_steady('bfq', runs)
         figures |= contention.evaluate('bfq', times((BASE, BASE)), SIZES)
         return {
             goal.figure.removeprefix('bfq_steady_'): goal.met(figures)
-            for goal in contention.goals('bfq', figures, prefer)
+            for goal in _contention_goals.goals('bfq', figures, prefer)
             if 'steady' in goal.figure
         }
 
     def test_goals(self):
-        harmless = {'kept': True, 'latency_ms_ratio': True} | {
-            'p99_ms_ratio': True
-        }
-        self.assertEqual(harmless | {'sum_lost': True}, self.met('balanced'))
-        self.assertEqual(
-            harmless | {'sum_lost': False}, self.met('throughput')
+        harmless = dict.fromkeys(
+            ('kept', 'latency_ms_ratio', 'p99_ms_ratio')
+            + ('latency_ms_ratio_max', 'p99_ms_ratio_max'),
+            True,
         )
-        self.assertEqual(harmless | {'slower': True}, self.met('latency'))
+        for prefer, figure, met in (
+            ('balanced', 'sum_lost', True),
+            ('throughput', 'sum_lost', False),
+            ('latency', 'slower', True),
+        ):
+            found = self.met(prefer, self.run_of(), self.run_of())
+            self.assertEqual(harmless | {figure: met}, found)
 
     def test_harm(self):
-        for figure, value in (('latency_ms', 31.0), ('p99_ms', 62.0)):
-            self.assertTrue(
-                self.met('balanced', **{figure: value})[f'{figure}_ratio']
+        for figure, some, one, other in (
+            ('latency_ms', 29.0, 31.0, 32.0),
+            ('p99_ms', 59.0, 62.0, 64.0),
+        ):
+            good = self.run_of(**{figure: some})
+            within, beyond = (
+                self.run_of(**{figure: value}) for value in (one, other)
             )
-        for figure, value in (('latency_ms', 32.0), ('p99_ms', 64.0)):
-            self.assertFalse(
-                self.met('balanced', **{figure: value})[f'{figure}_ratio']
-            )
-        self.assertFalse(self.met('balanced', scan_mbps=76.0)['sum_lost'])
-        self.assertFalse(self.met('latency', latency_ms=21.0)['slower'])
+            for runs, ratio, most in (
+                ([good, good, within], True, True),
+                ([good, good, beyond], True, False),
+                ([good, within, within], False, True),
+            ):
+                found = self.met('balanced', *runs)
+                self.assertEqual(ratio, found[f'{figure}_ratio'])
+                self.assertEqual(most, found[f'{figure}_ratio_max'])
+        lost = self.run_of(scan_mbps=76.0)
+        self.assertFalse(self.met('balanced', lost)['sum_lost'])
+        slow = self.run_of(latency_ms=21.0)
+        self.assertFalse(self.met('latency', slow)['slower'])
+
+    def test_one_run_has_no_highest(self):
+        found = contention.evaluate_steady('bfq', [self.run_of()])
+        self.assertNotIn('bfq_steady_latency_ms_ratio_max', found)
+        self.assertFalse(
+            self.met('balanced', self.run_of())['latency_ms_ratio_max']
+        )
+
+    def test_medians_are_shown(self):
+        runs = [self.run_of(latency_ms=value) for value in (11.0, 13.0, 19.0)]
+        found = contention.evaluate_steady('bfq', runs)
+        self.assertEqual(11.0, found['bfq_steady_with_latency_ms_min'])
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            contention.show_steady('bfq', found)
+        rows = [line.split('|') for line in printed.getvalue().splitlines()]
+        (row,) = (
+            row for row in rows if row[1:] and ' with the agent' in row[1]
+        )
+        self.assertEqual('13.00', row[3].strip())
+
+
+class JudgedTest(testtools.TestCase):
+    """A result of before its goals."""
+
+    def test_figures_that_follow(self):
+        run = EvaluateSteadyTest.run_of(None)
+        old = contention.evaluate('bfq', times((BASE, BASE)), SIZES)
+        old |= contention.evaluate_steady('bfq', [run])
+        new = dict(old)
+        for figure in ('latency_ms_ratio', 'p99_ms_ratio', 'sum_lost'):
+            del old[f'bfq_steady_{figure}']
+        figures, goals = _contention_goals.judged(old, '--runs 3')
+        self.assertEqual(new, figures)
+        self.assertEqual([*_contention_goals.goals('bfq', new)], [*goals])
+        _, goals = _contention_goals.judged(old, '--prefer latency --runs 3')
+        self.assertIn('bfq_steady_slower', {goal.figure for goal in goals})
+
+    def test_guests_have_no_steady_server(self):
+        old = contention.evaluate('bfq', times((BASE, BASE)), SIZES)
+        figures, goals = _contention_goals.judged(old, '--guests')
+        self.assertEqual(old, figures)
+        self.assertEqual(5, len(goals))

@@ -46,6 +46,36 @@ class GoalTextTest(testtools.TestCase):
         ):
             self.assertEqual(state, goal_text.state({'one': ONE}, text))
 
+    def test_goals_of_contention_are_those_of_today(self):
+        old = dataclasses.replace(
+            result(
+                bfq_task1_s_change=1.5,
+                bfq_task1_s_change_min=1.0,
+                bfq_task1_s_change_max=2.5,
+                bfq_aggregate_mbps_change=0.1,
+                bfq_aggregate_mbps_change_min=-0.6,
+            ),
+            benchmark='contention',
+            goals=(
+                _report.Goal('bfq_task1_s_change', '<=', 1.0),
+                _report.Goal('bfq_aggregate_mbps_change', '>=', -0.5),
+            ),
+        )
+        found = {row[0]: row[1:] for row in goal_text.rows(old)}
+        self.assertEqual(
+            ['<= 2', '1.5 (1 to 2.5)', 'met'], found['``bfq_task1_s_change``']
+        )
+        self.assertEqual(
+            ['>= -0.5', '-0.6', '**missed**'],
+            found['``bfq_aggregate_mbps_change_min``'],
+        )
+        self.assertEqual(
+            'missed',
+            goal_text.state(
+                {'contention': old}, 'contention bfq_aggregate_mbps_change_min'
+            ),
+        )
+
     def test_no_goal(self):
         error = self.assertRaises(
             ValueError, goal_text.state, {'one': ONE}, 'one times'
