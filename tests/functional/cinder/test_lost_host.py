@@ -434,3 +434,33 @@ class LostHostTestCase(moves_base.MoveTestCase):
         self.assertEqual(self.source, self.row.provider_location)
         self.assertEqual(b'one', self.content(self.path))
         self.assertTrue(os.path.exists(self.path))
+
+
+class UnsettledTestCase(moves_base.MoveTestCase):
+    """The server is on host2, which is lost, and its data on host1."""
+
+    def test_its_data_is_kept_without_the_server(self):
+        """Another vdisk of it has settled, so it comes back nowhere."""
+        self.migrate()
+        self.assertEqual(record.LEFT, self.phase)
+        self.kill(1)
+        self.set_state(1, 'down')
+        del self.nova.servers[self.server_id]
+        self.api.api_post(
+            f'/volumes/{self.volume_["id"]}/action',
+            {
+                'os-reset_status': {
+                    'status': 'available',
+                    'attach_status': 'detached',
+                }
+            },
+            check_response_status=[202],
+        )
+        other = self.server('host1', {self.source: 1}, vdisks=1, vdisk_gb=1)
+        _, path = self.attach(self.volume_, other)
+        self.assertEqual(b'one', self.content(path))
+        self.assertEqual(
+            (moves_base.HERE, 'in-use'), (self.row.host, self.row.status)
+        )
+        # host2 would undo the move when it starts
+        self.assertEqual(record.ABORTING, self.phase)
