@@ -130,7 +130,11 @@ class LostHost(_HostCommand):
             args.parallel,
             self._tell,
         )
-        outcomes = run.run(args.timeout) if args.yes else run.plan()
+        if args.yes:
+            with nova.held(self._tell):
+                outcomes = run.run(args.timeout)
+        else:
+            outcomes = run.plan()
         self.status = exit_status.of(
             [one for one in outcomes if not one.is_gone]
         )

@@ -16,6 +16,7 @@ No request names the host where a server goes: the scheduler chooses it.
 """
 
 import collections.abc
+import contextlib
 import http
 import operator
 import typing
@@ -44,6 +45,9 @@ _TO_CONFIRM = ('migrate', 'resize')
 
 # nova-compute itself enables a service with such a reason again.
 _AUTOMATIC = 'AUTO: '
+
+# The host aggregate of a run that brings servers of a host back.
+_HOLD = 'vdisk-host-lost:'
 
 # Characters of a reason that Nova keeps.
 _LONGEST = 255
@@ -112,6 +116,37 @@ class Nova:
         )
         if reason:
             raise NotLost(reason)
+
+    @contextlib.contextmanager
+    def held(
+        self, tell: collections.abc.Callable[[str], None]
+    ) -> collections.abc.Iterator[None]:
+        """Have no other run bring servers of the host back meanwhile.
+
+        A host aggregate without hosts says so: Nova has one of a name at most.
+        Of a server's own fields, none can be changed on a condition.
+
+        :param tell: shows a line to the operator.
+        :raises DiskPlacerError: another run is at work, or was killed.
+        """
+        name = _HOLD + self.host
+        with cloud.convert_errors(f'host aggregate {name}'):
+            try:
+                hold = self._compute.create_aggregate(name=name)
+            except sdk_exc.ConflictException as error:
+                raise exception.DiskPlacerError(
+                    f'another run brings servers of {self.host} back, as Nova '
+                    f'has the host aggregate {name}: let it end; if it was '
+                    f'killed, openstack aggregate delete {name}'
+                ) from error
+        try:
+            yield
+        finally:
+            try:
+                with cloud.convert_errors(f'host aggregate {name}'):
+                    self._compute.delete_aggregate(hold)
+            except exception.DiskPlacerError as error:
+                tell(f'{error}; openstack aggregate delete {name}')
 
     @property
     def enable_command(self) -> str:

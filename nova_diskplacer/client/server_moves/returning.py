@@ -14,7 +14,8 @@
 
 Their flavors allow it, and ``diskplacer-manage host give-up`` has given up the
 data. Nova evacuates them; the scheduler chooses where. Nothing is kept between
-two runs, as in :mod:`emptying`.
+two runs, as in :mod:`emptying`. One run at a time has a host: Nova evacuates a
+server twice if it is asked twice.
 """
 
 import collections.abc
@@ -196,7 +197,7 @@ class Returning:
     def _why_not(self, server: facts.Server) -> Outcome | None:
         """Return what has become of a server, None if it is evacuated now.
 
-        Nova refuses no evacuation of a server that it evacuates already.
+        Somebody may have asked Nova itself to evacuate it.
 
         :raises DiskPlacerError: an API does not answer.
         """
@@ -210,7 +211,6 @@ class Returning:
             return Outcome(server, DELETED, 'was deleted meanwhile')
         now = self._reader.without_volumes(item)
         if now.task or not facts_.is_host(now.host, self._nova.host):
-            # another operator was faster
             return Outcome(
                 now, UNDER_WAY, 'somebody else evacuates it; repeat this'
             )

@@ -126,8 +126,19 @@ class HostLostTest(test_host_empty.HostTestCase):
         server, ids = self.boot_bound()
         self.lose()
         self.give_up(ids)
+        held = self.api.post_aggregate(
+            {'aggregate': {'name': f'vdisk-host-lost:{HOST}'}}
+        )
+        self.assertRaisesRegex(
+            exception.DiskPlacerError, 'another run', self.lost, '--yes'
+        )
+        self.assertEqual(3, self.lost()[0])
+        self.api.delete_aggregate(held['id'])
         status, rows = self.lost('--yes')
         self.assertEqual(3, status)
+        self.assertEqual(
+            [], self.api.api_get('/os-aggregates').body['aggregates']
+        )
         result, host, why = rows[server['id']]
         self.assertEqual((returning.STAYS, HOST), (result, host))
         self.assertRegex(why, 'was not evacuated, .* in ERROR: .*No valid')

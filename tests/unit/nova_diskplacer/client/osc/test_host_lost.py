@@ -1,0 +1,68 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""One run of openstack vdisk host lost --yes at a time has a host."""
+
+from nova_diskplacer import exception
+from nova_diskplacer.client.server_moves import nova
+from tests.unit.nova_diskplacer.client.osc import test_moves
+from tests.unit.nova_diskplacer.client.osc.test_commands import NOVA
+from tests.unit.nova_diskplacer.client.osc.test_moves import HOST
+
+NAME = f'vdisk-host-lost:{HOST}'
+
+
+class HeldTest(test_moves.MoveTestCase):
+    def setUp(self):
+        super().setUp()
+        self.names = []
+        self.deletion = 200
+        self.told = []
+        url = f'{NOVA}/os-aggregates'
+        self.requests.post(url, json=self.create)
+        self.requests.delete(f'{url}/7', json=self.delete)
+        self.nova = nova.Nova(self.connection, HOST)
+
+    def create(self, request, context):
+        name = request.json()['aggregate']['name']
+        if name in self.names:
+            context.status_code = 409
+            return {}
+        self.names.append(name)
+        return {'aggregate': {'id': 7, 'name': name}}
+
+    def delete(self, _, context):
+        context.status_code = self.deletion
+        if self.deletion == 200:
+            self.names.clear()
+        return {}
+
+    def hold(self):
+        with self.nova.held(self.told.append):
+            self.assertEqual([NAME], self.names)
+
+    def test_one_run_at_a_time(self):
+        with self.nova.held(self.told.append):
+            self.assertRaisesRegex(
+                exception.DiskPlacerError,
+                f'another run .* openstack aggregate delete {NAME}$',
+                self.hold,
+            )
+        self.hold()
+        self.assertEqual(([], []), (self.names, self.told))
+
+    def test_nova_answers_no_more(self):
+        """What the run has done is shown nevertheless."""
+        self.deletion = 503
+        self.hold()
+        (line,) = self.told
+        self.assertIn(f'; openstack aggregate delete {NAME}', line)
