@@ -69,7 +69,7 @@ def prepare(
         if is_device:
             stack.enter_context(_sole(target, status.st_rdev))
             if wipe:
-                lvm_prepare.release(disk_root, target)
+                _release(disk_root, target, fstab)
         else:
             _require_directory(target, status.st_mode, wipe, lvm_options)
         if lvm_options:
@@ -193,6 +193,27 @@ def _require_directory(
 def _sole(device: str, number: int) -> contextlib.AbstractContextManager[None]:
     refusal = f'{device} is being prepared by another process'
     return files.sole(f'prepare-{number}', exception.DiskError(refusal))
+
+
+def _release(disk_root: str, device: str, fstab: str) -> None:
+    """Release a device that is to be wiped, and its partitions.
+
+    A filesystem that is mounted is in use, or can be completed.
+
+    :raises DiskError: one of them is a disk of this host that is not mounted.
+        A killed run has made the mount point, but not its line in fstab.
+    """
+    whole = block.inspect(device)
+    for path in (device, *whole.partitions):
+        inspected = whole if path == device else block.inspect(path)
+        uuid = block.prepared_uuid(inspected)
+        if uuid and not inspected.mountpoints:
+            entry = os.path.join(disk_root, uuid)
+            if os.path.lexists(entry) and fstab_.has(fstab, entry):
+                raise exception.DiskError(
+                    f'{path} is in use: it is disk {uuid}; forget that first'
+                )
+        lvm_prepare.release(disk_root, path)
 
 
 def _prepare_device(

@@ -13,13 +13,20 @@
 """Marks of disks; tests/functional/disks has the rest, on devices."""
 
 import os
+import stat
 from unittest import mock
 
 import fixtures
 import testtools
 
+from nova_diskplacer import exception
+from nova_diskplacer.disks import block
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.host import commands
+from nova_diskplacer.host import fstab
 
 UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
 
@@ -61,3 +68,98 @@ class MarksTestCase(testtools.TestCase):
         self.prepare()
         discover.set_draining(self.root, UUID, True)
         self.assertTrue(self.prepare().draining)
+
+
+class WipeTestCase(testtools.TestCase):
+    """What holds a disk of this host is not wiped while it is unmounted."""
+
+    def setUp(self):
+        super().setUp()
+        self.root = self.useFixture(fixtures.TempDir()).path
+        self.device = os.path.join(self.root, 'sdb')
+        with open(self.device, 'w'):
+            pass
+        self.fstab = os.path.join(self.root, 'fstab')
+        self.entry = os.path.join(self.root, UUID)
+        self.prepared = block.Device(
+            self.device, signatures=(('xfs', block.LABEL, UUID),)
+        )
+        self.devices = {self.device: self.prepared}
+        self.wiped = mock.Mock(side_effect=exception.DiskError('wiping'))
+        locks = self.useFixture(fixtures.TempDir()).path
+        name = 'nova_diskplacer.host.files._lock_directory'
+        self.useFixture(fixtures.MonkeyPatch(name, locks))
+        for where, name, value in (
+            (stat, 'S_ISBLK', lambda mode: stat.S_ISREG(mode)),
+            (block, 'inspect', lambda path: self.devices[path]),
+            (block, 'wipe', self.wiped),
+            (commands, 'run', mock.Mock(return_value='')),
+            (commands, 'require', mock.Mock()),
+            (lvm_prepare, 'release', mock.Mock()),
+        ):
+            self.useFixture(fixtures.MockPatchObject(where, name, value))
+
+    def prepare(self, options=None):
+        """Return why ``prepare --wipe`` of the device fails."""
+        return str(
+            self.assertRaises(
+                exception.DiskError,
+                prepare.prepare,
+                self.root,
+                self.device,
+                medium='hdd',
+                wipe=True,
+                fstab=self.fstab,
+                lvm_options=options,
+            )
+        )
+
+    def make_disk(self):
+        os.mkdir(self.entry)
+        fstab.add(self.fstab, UUID, self.entry)
+
+    def test_a_disk_that_is_not_mounted(self):
+        self.make_disk()
+        for options in (None, lvm_prepare.Options()):
+            self.assertEqual(
+                f'{self.device} is in use: it is disk {UUID}; forget that '
+                'first',
+                self.prepare(options),
+            )
+        self.wiped.assert_not_called()
+
+    def test_a_partition_with_a_disk(self):
+        self.make_disk()
+        part = f'{self.device}1'
+        self.devices = {
+            self.device: block.Device(self.device, partitions=(part,)),
+            part: self.prepared,
+        }
+        self.assertIn(f'{part} is in use: it is disk', self.prepare())
+
+    def test_a_disk_of_a_killed_run(self):
+        """It has a mount point at most, but no line in fstab."""
+        self.assertEqual('wiping', self.prepare())
+        os.mkdir(self.entry)
+        self.assertEqual('wiping', self.prepare())
+        self.assertFalse(os.path.exists(self.entry))
+
+    def test_a_disk_that_is_gone_from_here(self):
+        fstab.add(self.fstab, UUID, self.entry)
+        self.assertEqual('wiping', self.prepare())
+
+    def test_a_mounted_disk(self):
+        """It can be completed while it has no identity."""
+        self.make_disk()
+        self.devices[self.device] = block.Device(
+            self.device,
+            mountpoints=(self.entry,),
+            signatures=self.prepared.signatures,
+        )
+        with mock.patch.object(
+            prepare, '_write_identity', side_effect=exception.DiskError('on')
+        ):
+            self.assertEqual('on', self.prepare())
+        identity.write(self.entry, identity.Identity(UUID, 'hdd', 150))
+        self.assertIn('in use: mounted at', self.prepare())
+        self.wiped.assert_not_called()
