@@ -312,12 +312,12 @@ class FilterRun:
         request, cache = self.plan.request, self.cache
         pending = np.zeros_like(counts)
         pending[order] = counts
-        cache.add_pending(row, pending, request.piece_gb, request.piece_mbps)
+        made = cache.add_pending(
+            row, pending, request.piece_gb, request.piece_mbps
+        )
 
         def release() -> None:
-            cache.add_pending(
-                row, -pending, request.piece_gb, request.piece_mbps
-            )
+            cache.release_pending(made)
             if release_cells is not None:
                 release_cells()
 

@@ -15,8 +15,8 @@
 One cache serves all threads of a scheduler worker. Its lock is held for
 array work only, never over I/O.
 
-A choice of disks is *pending* from the moment it is made until its claim
-shows in Placement or in a report, or for ``pending_claims.SECONDS``.
+A choice of disks is *pending* for ``pending_claims.SECONDS``, or until its
+claim has failed: see ``pending_choices``.
 """
 
 import collections
@@ -31,6 +31,7 @@ import numpy as np
 from nova_diskplacer import constants
 from nova_diskplacer.mapping import base
 from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.scheduler import pending_choices
 from nova_diskplacer.scheduler import pending_claims
 from nova_diskplacer.scheduler.plan import MEDIA
 from nova_diskplacer.scheduler.plan import NO_NODE
@@ -47,11 +48,13 @@ ROOM_QUERY_SECONDS = 1.0
 # hosts. The reported ones come first.
 _AMOUNTS = ('total_gb', 'reserved_gb', 'used_gb', 'total_mbps', 'used_mbps')
 _REPORTED = (*_AMOUNTS, 'used_vdisks', 'medium', 'numa_node', 'can_stripe')
-# what a choice takes of a disk
-_UNITS = ('gb', 'mbps', 'vdisks')
+_UNITS = pending_choices.UNITS
 _FIELDS = (*_REPORTED, 'pressure', *(f'pending_{unit}' for unit in _UNITS))
 _INDEX = {name: index for index, name in enumerate(_FIELDS)}
 _PRESSURE = _INDEX['pressure']
+# what is used of a disk, and what is used at least, with pending choices
+_USED = [_INDEX[f'used_{unit}'] for unit in _UNITS]
+_PENDING = [_INDEX[f'pending_{unit}'] for unit in _UNITS]
 
 
 class HostDiskCache:
@@ -96,8 +99,7 @@ class HostDiskCache:
         self._cache_mode = np.zeros(0, dtype='U16')
         # figures (F, H, D) of fields, hosts and disks
         self._figures = np.zeros((len(_FIELDS), 0, 0), dtype=np.int32)
-        self._pending_until = np.zeros((0, 0))
-        self._any_pending_until = -np.inf
+        self._pending = pending_choices.PendingChoices(clock)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -139,7 +141,7 @@ class HostDiskCache:
             row = self._row_of(provider, len(disks))
             if self._disks[row] != uuids:
                 self._figures[:, row] = 0
-                self._pending_until[row] = 0
+                self._pending.clear(row)
                 self._disks[row] = uuids
             self._figures[: len(figures), row, : len(disks)] = figures
             self._cache_mode[row] = report.get('cache_mode') or ''
@@ -199,7 +201,6 @@ class HostDiskCache:
             more = shape[0] - height
             pad = (0, more), (0, shape[1] - width)
             self._figures = np.pad(self._figures, ((0, 0), *pad))
-            self._pending_until = np.pad(self._pending_until, pad)
             self._reported_at = np.pad(
                 self._reported_at, (0, more), constant_values=-np.inf
             )
@@ -260,15 +261,27 @@ class HostDiskCache:
 
     def _count_pending(self, figures: base.Ints, rows: base.Ints) -> None:
         """Count pending choices as used in reported figures, (F, H, D)."""
-        if not self.has_pending:
+        self._end_pending()
+        chosen = self._pending.rows()
+        if not chosen:
             return
-        pending = self._pending_until.take(rows, axis=0) > self._clock()
-        if not pending.any():
-            return
-        for unit in _UNITS:
-            used = figures[_INDEX[f'used_{unit}']]
-            most = self._figures[_INDEX[f'pending_{unit}']].take(rows, axis=0)
-            np.maximum(used, most, out=used, where=pending)
+        # they are few of the fleet's
+        has_pending = np.zeros(self._figures.shape[1], dtype=bool)
+        has_pending[chosen] = True
+        at = np.flatnonzero(has_pending.take(rows))
+        for used, pending in zip(_USED, _PENDING, strict=True):
+            most = self._figures[pending].take(rows[at], axis=0)
+            figures[used, at] = np.maximum(figures[used, at], most)
+
+    def _end_pending(self) -> None:
+        """End the pending choices whose time is over."""
+        for row in self._pending.expire(lambda row: self._figures[_USED, row]):
+            self._count_choices(row)
+
+    def _count_choices(self, row: int) -> None:
+        """Count the pending choices on a host anew."""
+        used = self._pending.used(row, self._figures.shape[2])
+        self._figures[_PENDING, row] = used
 
     def pressure(
         self, rows: base.Ints, counts: base.Ints | None = None
@@ -331,33 +344,33 @@ class HostDiskCache:
 
     def add_pending(
         self, row: int, counts: base.Ints, vdisk_gb: int, vdisk_mbps: int
-    ) -> None:
-        """Count a choice as used until its claim shows.
+    ) -> pending_choices.PendingChoice:
+        """Count a choice as used while it is pending.
 
-        :param counts: vdisks on each disk of the host, (D,); negative to
-            release a choice that was not claimed.
+        :param counts: vdisks on each disk of the host, (D,).
         """
-        now = self._clock()
         with self._lock:
             self._mark_outdated(row)
-            host, until = self._figures[:, row], self._pending_until[row]
-            for column in np.flatnonzero(counts[: len(until)]):
-                for unit, amount in zip(
-                    _UNITS, (vdisk_gb, vdisk_mbps, 1), strict=True
-                ):
-                    used = host[_INDEX[f'used_{unit}'], column]
-                    pending = _INDEX[f'pending_{unit}'], column
-                    if until[column] > now:
-                        used = max(used, host[pending])
-                    host[pending] = used + counts[column] * amount
-                until[column] = self._any_pending_until = (
-                    now + pending_claims.SECONDS
-                )
+            self._end_pending()
+            taken = np.zeros(self._figures.shape[2], dtype=np.int32)
+            taken[: len(counts)] = counts
+            amounts = np.outer((vdisk_gb, vdisk_mbps, 1), taken)
+            used = self._figures[_USED, row]
+            choice = self._pending.add(row, amounts, used)
+            self._count_choices(row)
+        return choice
+
+    def release_pending(self, choice: pending_choices.PendingChoice) -> None:
+        """Release a pending choice that was not claimed."""
+        with self._lock:
+            self._mark_outdated(choice.row)
+            if self._pending.remove(choice):
+                self._count_choices(choice.row)
 
     @property
     def has_pending(self) -> bool:
         """Return whether there may be pending choices."""
-        return self._any_pending_until > self._clock()
+        return self._pending.any()
 
     def providers(self) -> set[str]:
         """Return the providers of all hosts that have ever reported."""

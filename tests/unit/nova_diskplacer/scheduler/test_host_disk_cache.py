@@ -231,10 +231,71 @@ class HostDiskCacheTest(unittest.TestCase):
 
     def test_a_pending_choice_is_released(self):
         counts = np.array([2, 0])
+        first = self.cache.add_pending(0, counts, 10, 5)
         self.cache.add_pending(0, counts, 10, 5)
-        self.cache.add_pending(0, counts, 10, 5)
-        self.cache.add_pending(0, -counts, 10, 5)
+        self.assertEqual([6, 0], self.slots()[0])
+        self.cache.release_pending(first)
         self.assertEqual([8, 0], self.slots()[0])
+        # whoever releases it once more releases no other one
+        self.cache.release_pending(first)
+        self.assertEqual([8, 0], self.slots()[0])
+
+    def test_servers_that_are_deleted_soon_leave_nothing(self):
+        """However often their disk is chosen again."""
+        counts = np.array([1, 0])
+        for _ in range(100):
+            self.cache.add_pending(0, counts, 10, 0)
+            for used_gb in (10, 0):
+                self.cache.update_from_placement(
+                    0,
+                    {
+                        fakes.disk_uuid(0, 0): placement_client.DiskCapacity(
+                            100, used_gb, 150, 0
+                        )
+                    },
+                )
+            self.clock.now += 10
+        # the last one has not ended
+        self.assertEqual([9, 0], self.slots()[0])
+
+    def test_a_claim_that_shows_late_counts_for_later_choices(self):
+        counts = np.array([1, 0])
+        self.cache.add_pending(0, counts, 10, 0)
+        self.clock.now += 10
+        # the claim of the first one does not show yet
+        self.cache.add_pending(0, counts, 10, 0)
+        self.assertEqual([8, 0], self.slots()[0])
+        self.cache.update_from_placement(
+            0,
+            {
+                fakes.disk_uuid(0, 0): placement_client.DiskCapacity(
+                    100, 10, 150, 0
+                )
+            },
+        )
+        self.clock.now += 11
+        self.assertEqual([8, 0], self.slots()[0])
+        self.clock.now += 10
+        self.assertEqual([9, 0], self.slots()[0])
+
+    def test_a_choice_on_disks_that_are_replaced(self):
+        first = self.cache.add_pending(0, np.array([1, 0]), 10, 0)
+        other = fakes.disk(0, 7)
+        self.cache.update(fakes.report(0, other))
+        self.assertEqual(10, self.slots()[0][0])
+        self.cache.release_pending(first)
+        self.assertEqual(10, self.slots()[0][0])
+
+    def test_choices_on_a_fleet_that_grows_wider(self):
+        self.cache.add_pending(0, np.array([1, 0]), 10, 0)
+        self.cache.update(
+            fakes.report(9, *(fakes.disk(9, i) for i in range(5)))
+        )
+        self.clock.now += 10
+        self.cache.add_pending(0, np.array([1, 0, 0, 0, 0]), 10, 0)
+        self.assertEqual([8, 0, 0, 0, 0], self.slots()[0])
+        self.clock.now += 15
+        self.assertEqual([9, 0, 0, 0, 0], self.slots()[0])
 
     def test_placement_tells_what_is_reserved(self):
         self.cache.update_from_placement(
