@@ -358,6 +358,10 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
         return len(self.without_disks)
 
     def __iter__(self) -> collections.abc.Iterator[Candidate]:
+        if self._run.is_claimed:
+            # the filters of another server, which has no disks yet
+            yield from self.without_disks
+            return
         if not self:
             return
         choice = self._run.choose(self._host, self._index)

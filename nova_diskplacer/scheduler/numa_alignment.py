@@ -65,7 +65,7 @@ class Alignment:
         """
         numa_cells.reapply_limits(hosts)
         evaluation = _HostEvaluation(self._plan, self._vcpus, free, hosts)
-        return self._or_unaligned(evaluation.choose(), free, packing)
+        return self._or_unaligned(evaluation.choose(), free, hosts, packing)
 
     def choose_for_claim(
         self, free: FreeCapacity, host: typing.Any, *, pending: bool
@@ -86,12 +86,13 @@ class Alignment:
             release = self._vcpus.record(
                 host, evaluation.claims[0], pending=pending
             )
-        return self._or_unaligned(choice, free), release
+        return self._or_unaligned(choice, free, [host]), release
 
     def _or_unaligned(
         self,
         choice: Choice,
         free: FreeCapacity,
+        hosts: Hosts,
         packing: Packing | None = None,
     ) -> Choice:
         if packing is not None:
@@ -102,8 +103,9 @@ class Alignment:
         if packing is not None:
             plain = packing.blend(plain)
         aligned = choice.fits
+        full = np.fromiter(map(self._vcpus.lacks_room, hosts), dtype=bool)
         return Choice(
-            aligned | plain.fits,
+            aligned | (plain.fits & ~full),
             np.where(aligned[:, None], choice.counts, plain.counts),
             np.where(aligned, 2.0 + choice.scores, plain.scores) / 3,
         )

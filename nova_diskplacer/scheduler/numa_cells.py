@@ -218,13 +218,24 @@ class VCPUPlacement:
         """
         earlier = of_request(host)
         if earlier is not None:
-            return earlier if self._predict(host) == earlier.cells else None
+            cells = self._fit(host, host.limits.get(LIMITS))
+            return earlier if cells == earlier.cells else None
         if len(host_cells) == self.cells:
             return NumaClaim(host_cells)
         claim = self._claim_beside_pending(host) if for_claim else None
         if claim is None and (cells := self._predict(host)):
             claim = NumaClaim(cells)
         return claim
+
+    def lacks_room(self, host: typing.Any) -> bool:
+        """Return whether the cells of the request's servers have no room.
+
+        Their claims are pinned to these cells, and so would the server's be.
+        """
+        earlier = of_request(host)
+        if earlier is None or earlier.limits is None:
+            return False
+        return not self._fit(host, earlier.limits)
 
     def other_cells(
         self, host: typing.Any, host_cells: Cells

@@ -156,8 +156,8 @@ class DiskCandidatesTest(unittest.TestCase):
         other = fakes.host_state(0)
         self._candidates([1, 0, 0], run=run)[0]
         self.host.num_instances += 1
-        (candidate,) = self._candidates([1, 0, 0], host=other, run=run)
-        self.assertEqual([self.disks[0]], list(self._claimed(candidate)))
+        offered = self._candidates([1, 0, 0], host=other, run=run)
+        self.assertEqual(list(offered.without_disks), list(offered))
         self.assertEqual([self.host.uuid], self.looks)
 
     def test_the_claim_is_chosen_from_fresh_figures(self):
