@@ -108,11 +108,13 @@ DISKPLACER_GROUP = cfg.OptGroup(
     help="""
 Directories of the workload profiles that flavors name, as in nova.conf,
 and of the disks and locks that cinder-volume shares with
-``diskplacer-agent`` and ``diskplacer-manage``.
+``diskplacer-agent`` and ``diskplacer-manage``, and the name of this host in
+Placement.
 """,
 )
 DISKPLACER_OPTS = [
     diskplacer.DISK_ROOT,
+    diskplacer.COMPUTE_NODE,
     diskplacer.PROFILE_DIRS,
     diskplacer.LOCK_DIR,
 ]

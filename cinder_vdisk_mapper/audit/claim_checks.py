@@ -43,6 +43,16 @@ def check(host: state.HostState) -> findings.Findings:
     """Compare disks with their providers, and servers with their claims."""
     for disk in host.disks:
         yield from _check_disk(host, disk)
+    for uuid, node in host.foreign.items():
+        yield findings.Finding(
+            'provider-elsewhere',
+            uuid,
+            message=f'Placement has the disk below compute node {node}, which '
+            'is not this host',
+            advice='if the disk was taken to that host: diskplacer-manage '
+            f'disk forget {uuid}; if it came from there, diskplacer-agent '
+            'offers it here when servers claim nothing of it',
+        )
     for uuid in host.orphan_providers:
         yield findings.Finding(
             'provider-without-disk',
@@ -60,6 +70,8 @@ def _check_disk(
     host: state.HostState, disk: discover.Disk
 ) -> findings.Findings:
     """Compare a disk with its resource provider."""
+    if disk.uuid in host.foreign:
+        return
     provider = host.providers.get(disk.uuid)
     if provider is None:
         if disk.health not in discover.UNAVAILABLE:

@@ -33,6 +33,7 @@ from nova_diskplacer import exception
 from nova_diskplacer import nova_server
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import files
+from nova_diskplacer.host import hypervisor
 from nova_diskplacer.placement import client as placement_client
 
 LOG = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class HostReader:
     :param ask_nova: returns the servers in Nova, given the consumers that have
         claimed disks.
     :param read_moving: returns the names of the vdisks that follow servers.
+    :param compute_node: name of this host's resource provider.
     """
 
     backends: tuple[base.Backend, ...]
@@ -52,12 +54,14 @@ class HostReader:
     records: records_.Records
     ask_nova: collections.abc.Callable[[set[str]], state.Nova]
     read_moving: collections.abc.Callable[[], frozenset[str]]
+    compute_node: str
 
     def read(self, nova: state.Nova | None = None) -> state.HostState:
         """Return the state of the host.
 
         :param nova: the servers in Nova; None to ask Nova.
-        :raises PlacementError: Placement cannot be asked.
+        :raises PlacementError: Placement cannot be asked, or does not tell
+            which compute node this is.
         """
         records = self.records.of_host()
         disks = {}
@@ -86,7 +90,7 @@ class HostReader:
         absent = {
             disk for record in records for disk in record.location.disks
         }.union(filter(None, links.values())) - set(disks)
-        providers, orphans = self._providers(disks)
+        providers, foreign, orphans = self._providers(disks)
         if nova is None:
             nova = self.ask_nova(
                 {
@@ -101,6 +105,7 @@ class HostReader:
             disks=tuple(disks[uuid] for uuid in sorted(disks)),
             providers=providers,
             forgotten=frozenset(filter(self._is_forgotten, absent)),
+            foreign=foreign,
             orphan_providers=orphans,
             nova=nova,
             links=links,
@@ -148,28 +153,62 @@ class HostReader:
 
     def _providers(
         self, disks: collections.abc.Iterable[str]
-    ) -> tuple[dict[str, state.ProviderState], tuple[str, ...]]:
-        """Return the disks' providers, and those without a disk here."""
+    ) -> tuple[
+        dict[str, state.ProviderState], dict[str, str], tuple[str, ...]
+    ]:
+        """Return what Placement has of disks.
+
+        :returns: the disks' providers below this compute node, the names of
+            the compute nodes of those below others, and the providers below
+            this one without a disk here.
+        """
         present = {
             uuid: provider
             for uuid in disks
-            if (provider := self.placement.provider(uuid))
+            # that of a forgotten disk is in no tree
+            if (provider := self.placement.provider(uuid)) and provider.parent
         }
+        root = self._root({provider.root for provider in present.values()})
         providers = {
             uuid: state.ProviderState(
                 self.placement.inventories(uuid)[1],
                 self.placement.provider_allocations(uuid),
             )
-            for uuid in present
+            for uuid, provider in present.items()
+            if provider.root == root
+        }
+        foreign = {
+            uuid: provider.name.removesuffix(f'_disk_{uuid}')
+            for uuid, provider in present.items()
+            if provider.root != root
         }
         orphans = (
             provider.uuid
-            for root in {provider.root for provider in present.values()}
-            for provider in self.placement.disks(root)
+            for provider in (self.placement.disks(root) if root else ())
             if provider.uuid not in present
             and not any(b.has_entry(provider.uuid) for b in self.backends)
         )
-        return providers, tuple(sorted(orphans))
+        return providers, foreign, tuple(sorted(orphans))
+
+    def _root(self, roots: set[str]) -> str | None:
+        """Return the provider of this compute node, None if it has none.
+
+        If Placement does not know its name it is that of all disks.
+
+        :param roots: of the trees that have the disks of this host.
+        :raises PlacementError: there are several.
+        """
+        node = self.placement.provider_by_name(self.compute_node)
+        if node:
+            return node.uuid
+        if len(roots) > 1:
+            raise exception.PlacementError(
+                'the disks of this host are below several compute nodes in '
+                f'Placement, and none of these is named {self.compute_node}: '
+                'set [diskplacer] compute_node in cinder.conf to the '
+                'hypervisor hostname of this host'
+            )
+        return next(iter(roots), None)
 
 
 def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> HostReader:
@@ -196,6 +235,7 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> HostReader:
             backend_sections.hosts(config, sections),
         ),
         store.moving_vdisks,
+        config.diskplacer.compute_node or hypervisor.hostname(),
     )
 
 

@@ -142,11 +142,13 @@ class HostState:
     """The state of a host.
 
     ``records`` has all volumes and snapshots of this host, and all others with
-    the ids of the vdisks. ``providers`` maps disks to their providers.
+    the ids of the vdisks. ``providers`` maps disks to their providers
+    below this compute node, and ``foreign`` those whose providers are below
+    another one to its name.
     ``forgotten`` are disks of records and links that were forgotten on this
     host.
-    ``orphan_providers`` are disks in the same provider tree that this host
-    does not have. ``links`` has the disk that each link leads to, None if
+    ``orphan_providers`` are disks below this compute node that this host does
+    not have. ``links`` has the disk that each link leads to, None if
     that is not known, by the name of its vdisk. ``moves_legs`` is false if a
     move of legs of an elastic vdisk is begun and no process carries it out.
 
@@ -162,6 +164,9 @@ class HostState:
     disks: tuple[discover.Disk, ...]
     providers: dict[str, ProviderState]
     forgotten: frozenset[str] = frozenset()
+    foreign: collections.abc.Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )
     orphan_providers: tuple[str, ...] = ()
     nova: Nova = Nova()
     links: dict[str, str | None] = dataclasses.field(default_factory=dict)

@@ -13,38 +13,18 @@
 """The name of this host's compute node in Nova and Placement."""
 
 import collections.abc
-import socket
 import time
 
 from oslo_config import cfg
 from oslo_log import log as logging
-from oslo_utils import netutils
 
+from nova_diskplacer.host import hypervisor
 from nova_diskplacer.host import log_once
 
 LOG = logging.getLogger(__name__)
 
 # Time in seconds that nova-compute has to create its provider.
 _PATIENCE = 60
-
-
-def hypervisor_hostname() -> str:
-    """Return the hypervisor hostname by the rules of libvirt.
-
-    As libvirt's virGetHostname, it is the fully qualified name, or the short
-    name if the resolver knows the host only as localhost.
-    """
-    name = socket.gethostname()
-    if '.' in name or name.startswith('localhost'):
-        return name
-    try:
-        addresses = socket.getaddrinfo(name, None, flags=socket.AI_CANONNAME)
-    except OSError:
-        return name
-    canonical = addresses[0][3]
-    if canonical.startswith('localhost') or netutils.is_valid_ip(canonical):
-        return name
-    return canonical or name
 
 
 class ComputeNode:
@@ -64,7 +44,7 @@ class ComputeNode:
             self.name: str = conf.diskplacer.compute_node
             self._source = 'from [diskplacer] compute_node'
         else:
-            self.name = hypervisor_hostname()
+            self.name = hypervisor.hostname()
             self._source = (
                 'the host name as libvirt determines it, since [diskplacer] '
                 'compute_node is not set'

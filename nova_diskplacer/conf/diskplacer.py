@@ -77,20 +77,23 @@ missing.
 """,
 )
 
-OPTS = [
-    DISK_ROOT,
-    cfg.StrOpt(
-        'compute_node',
-        help="""
+COMPUTE_NODE = cfg.StrOpt(
+    'compute_node',
+    help="""
 Name of the compute node's resource provider in Placement, which is its
 hypervisor hostname. The disks' providers become its children.
 
-If unset, the agent determines the host name as libvirt does for nova-compute:
-the name of the machine if it has a dot, else its canonical name by the
-resolver, else its short name. Set the option where several compute services
-run on one machine, or where ``openstack hypervisor list`` shows another name.
+If unset, it is the host name as libvirt determines it for nova-compute: the
+name of the machine if it has a dot, else its canonical name by the resolver,
+else its short name. Set the option where several compute services run on one
+machine, or where ``openstack hypervisor list`` shows another name, for
+``diskplacer-agent`` and in cinder.conf, for ``diskplacer-manage disk audit``.
 """,
-    ),
+)
+
+OPTS = [
+    DISK_ROOT,
+    COMPUTE_NODE,
     LOCK_DIR,
     PROFILE_DIRS,
 ]

@@ -15,6 +15,7 @@
 
 import hashlib
 
+from tools.minicloud import hypervisor
 from tools.minicloud import ini
 from tools.minicloud.state import Host
 from tools.minicloud.state import State
@@ -114,6 +115,7 @@ def host_config(state: State, host: Host) -> ini.Config:
             }
     return {
         **found,
+        'diskplacer': {'compute_node': hypervisor.compute_node(state, host)},
         'oslo_concurrency': {'lock_path': f'{directory}/locks'},
         'coordination': {'backend_url': f'file://{directory}/cinder'},
         'cinder_sys_admin': helper,

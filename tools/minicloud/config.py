@@ -252,9 +252,6 @@ def _nova_host(state: State, host: Host) -> ini.Config:
 
 def _agent(state: State, host: Host) -> ini.Config:
     directory = state.host_dir(host.name)
-    node = host.name
-    if host.guests == 'libvirt':
-        node = hypervisor.hostname(state, host.name)
     return {
         'DEFAULT': {
             'use_stderr': 'true',
@@ -263,7 +260,7 @@ def _agent(state: State, host: Host) -> ini.Config:
         },
         'diskplacer': {
             'disk_root': str(state.disk_root(host.name)),
-            'compute_node': node,
+            'compute_node': hypervisor.compute_node(state, host),
         },
         'diskplacer_agent': {
             'report_interval': 10,

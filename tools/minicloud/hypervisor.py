@@ -31,6 +31,7 @@ import uuid
 from tools.minicloud import network
 from tools.minicloud import process
 from tools.minicloud.process import Process
+from tools.minicloud.state import Host
 from tools.minicloud.state import State
 
 DIRECTORIES = {
@@ -184,6 +185,13 @@ def virsh(state: State, host: str, *args: str) -> str:
 def hostname(state: State, host: str) -> str:
     """Return the hypervisor hostname that Nova will use."""
     return virsh(state, host, 'hostname').strip()
+
+
+def compute_node(state: State, host: Host) -> str:
+    """Return the name of a host's provider in Placement."""
+    if host.guests == 'libvirt':
+        return hostname(state, host.name)
+    return host.name
 
 
 def end_guests(state: State, host: str = '*') -> None:

@@ -67,6 +67,9 @@ class Backend(base.Backend):
     def _run(self, operation, *arguments):
         raise NotImplementedError(operation)
 
+    def has_entry(self, uuid):
+        return uuid in self.known
+
     def count_bind_failure(self, reason):
         self.bind_failures.append(reason)
 

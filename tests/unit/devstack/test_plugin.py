@@ -505,12 +505,11 @@ iniset cinder.conf DEFAULT scheduler_default_filters OtherFilter
 
     def test_compute_node_is_set_when_named(self):
         self.run_script(STACK, DISKPLACER_COMPUTE_NODE='node-1.example.org')
-        self.assertEqual(
-            ['node-1.example.org'],
-            self.options()[
-                ('nova-diskplacer.conf', 'diskplacer', 'compute_node')
-            ],
-        )
+        for name in ('nova-diskplacer.conf', 'cinder.conf'):
+            self.assertEqual(
+                ['node-1.example.org'],
+                self.options()[(name, 'diskplacer', 'compute_node')],
+            )
 
     def test_settings_add_the_backend_once(self):
         script = '. {plugin}/settings\n' * 2 + 'echo $CINDER_ENABLED_BACKENDS'

@@ -85,6 +85,10 @@ class Placement(fakes.Placement):
 
     asked = 0
 
+    def provider_by_name(self, name):
+        self.asked += 1
+        return placement_client.Provider('root', name, 0, None, 'root')
+
     def provider(self, uuid):
         self.asked += 1
         return placement_client.Provider(uuid, uuid, 0, 'root', 'root')
@@ -147,7 +151,12 @@ class AuditorTestCase(testtools.TestCase):
         found.asked = 0
         return auditor.Auditor(
             host_reader.HostReader(
-                (backend,), found, Records(records), self.ask, frozenset
+                (backend,),
+                found,
+                Records(records),
+                self.ask,
+                frozenset,
+                'host1',
             )
         )
 
@@ -180,6 +189,122 @@ class AuditorTestCase(testtools.TestCase):
         )
         self.assertEqual([], host.audit())
         return effort
+
+
+class Trees(Placement):
+    """Placement with the disks of two hosts.
+
+    ``nodes`` maps disks to the compute nodes that their providers are below,
+    None for a provider without a tree.
+    """
+
+    def __init__(self, disks, nodes):
+        super().__init__(*disks)
+        self.nodes = nodes
+
+    def provider(self, uuid):
+        node = self.nodes[uuid]
+        return placement_client.Provider(
+            uuid, f'{node}_disk_{uuid}', 0, node, node or uuid
+        )
+
+    def provider_by_name(self, name):
+        if name not in self.nodes.values():
+            return None
+        return placement_client.Provider(name, name, 0, None, name)
+
+    def disks(self, root):
+        return [
+            self.provider(uuid)
+            for uuid, node in self.nodes.items()
+            if node == root
+        ]
+
+
+class TreesTestCase(AuditorTestCase):
+    """A disk was taken from host1 to host2; each has one of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.nodes = {'d1': 'host1', 'd2': 'host2'}
+        self.disks = {
+            uuid: fake_disks.make_disk(uuid) for uuid in ('d1', 'd2', 'd3')
+        }
+        self.placement = None
+
+    def found(self, name, *disks):
+        """Return what an audit finds and repairs on a host with disks."""
+        self.placement = Trees(self.disks.values(), self.nodes)
+        for disk in self.disks.values():
+            inventory.sync_disk(
+                self.placement, disk.uuid, lambda disk=disk: disk
+            )
+        before = dict(self.placement.offered)
+        host = auditor.Auditor(
+            host_reader.HostReader(
+                (fakes.Backend(*disks),),
+                self.placement,
+                Records([]),
+                self.ask,
+                frozenset,
+                name,
+            )
+        )
+        found = host.audit()
+        host.repair(found)
+        self.assertEqual(before, self.placement.offered)
+        return [(one.kind, one.disk) for one in found]
+
+    def test_the_host_that_it_was_taken_from(self):
+        """Its mount point is still there."""
+        self.nodes['d3'] = 'host2'
+        gone = dataclasses.replace(
+            self.disks['d3'], health=discover.MISSING, vdisks=()
+        )
+        self.assertEqual(
+            [('provider-elsewhere', 'd3')],
+            self.found('host1', self.disks['d1'], gone),
+        )
+
+    def test_the_host_that_it_was_taken_to(self):
+        self.nodes['d3'] = 'host1'
+        self.disks['d3'] = dataclasses.replace(
+            self.disks['d3'], health=discover.MISSING
+        )
+        here = fake_disks.make_disk('d3')
+        self.assertEqual(
+            [('provider-elsewhere', 'd3')],
+            self.found('host2', self.disks['d2'], here),
+        )
+        # it has no other disk
+        self.nodes['d2'] = 'host3'
+        self.nodes['d4'] = 'host2'
+        self.assertEqual(
+            [('provider-elsewhere', 'd3'), ('provider-without-disk', 'd4')],
+            self.found('host2', here),
+        )
+
+    def test_a_disk_of_no_tree(self):
+        self.nodes['d3'] = None
+        self.assertEqual(
+            [('no-provider', 'd3')],
+            self.found('host1', self.disks['d1'], self.disks['d3']),
+        )
+
+    def test_a_name_that_placement_does_not_know(self):
+        self.nodes['d3'] = 'host1'
+        self.assertEqual(
+            [('provider-without-disk', 'd3')],
+            self.found('host9', self.disks['d1']),
+        )
+        error = self.assertRaises(
+            exception.PlacementError,
+            self.found,
+            'host9',
+            self.disks['d1'],
+            self.disks['d2'],
+        )
+        self.assertIn('[diskplacer] compute_node in cinder.conf', str(error))
 
 
 class EffortTestCase(AuditorTestCase):
@@ -1080,6 +1205,19 @@ class CompareTestCase(AuditTestCase):
             [('not-whole', 'd1', ''), ('wrong-size', 'd1', '')],
             make_state([volume()], {'d1': [small]}),
         )
+
+    def test_provider_below_another_compute_node(self):
+        disk = fake_disks.make_disk('d1')
+        for seen in (
+            disk,
+            dataclasses.replace(disk, health=discover.MISSING),
+        ):
+            (found,) = self.assertFound(
+                [('provider-elsewhere', 'd1', '')],
+                state.HostState((), (seen,), {}, foreign={'d1': 'host2'}),
+            )
+            self.assertIn('below compute node host2', found.message)
+            self.assertIn('disk forget d1', found.advice)
 
     def test_provider_without_disk(self):
         self.assertFound(
