@@ -22,7 +22,10 @@ from nova_diskplacer.host import files
 
 PATH = '/etc/fstab'
 
-_OPTIONS = 'nofail,noatime'
+# With nofail alone, as of earlier releases, services do not wait for a disk at
+# a boot.
+_EARLIER_OPTIONS = 'nofail,noatime'
+_OPTIONS = f'{_EARLIER_OPTIONS},x-systemd.before=local-fs.target'
 
 _LOCK = 'fstab'
 
@@ -48,11 +51,19 @@ def has(fstab: str, path: str) -> bool:
 
 
 def add(fstab: str, uuid: str, path: str) -> None:
-    """Mount the filesystem ``uuid`` at ``path`` at every boot; repeatable."""
-    entry = f'UUID={uuid} {_escaped(path)} xfs {_OPTIONS} 0 0'
+    """Mount the filesystem ``uuid`` at ``path`` at every boot; repeatable.
+
+    An entry that is there stays, unless an earlier release has made it.
+    """
+    entry = _entry(uuid, path, _OPTIONS)
     with files.lock(_LOCK, wait=True):
         lines = _read(fstab)
-        if not any(_is_of(line, path) for line in lines):
+        earlier = _entry(uuid, path, _EARLIER_OPTIONS)
+        if earlier in lines:
+            _write(
+                fstab, [entry if line == earlier else line for line in lines]
+            )
+        elif not any(_is_of(line, path) for line in lines):
             _write(fstab, [*lines, entry])
 
 
@@ -63,6 +74,10 @@ def remove(fstab: str, path: str) -> None:
         kept = [line for line in lines if not _is_of(line, path)]
         if kept != lines:
             _write(fstab, kept)
+
+
+def _entry(uuid: str, path: str, options: str) -> str:
+    return f'UUID={uuid} {_escaped(path)} xfs {options} 0 0'
 
 
 def _is_of(line: str, path: str) -> bool:

@@ -44,6 +44,10 @@ from tests import loops
 from tests import shell
 
 
+# of a filesystem in fstab
+OPTIONS = 'nofail,noatime,x-systemd.before=local-fs.target'
+
+
 class Killed(BaseException):
     """The process was killed at this point."""
 
@@ -107,7 +111,7 @@ class DeviceTestCase(DiskTestCase):
         self.assertEqual(os.path.join(self.root, uuid), path)
         self.assertEqual([path], self.loop.mountpoints())
         self.assertEqual(
-            [f'UUID={uuid} {path} xfs nofail,noatime 0 0'], self.entries()
+            [f'UUID={uuid} {path} xfs {OPTIONS} 0 0'], self.entries()
         )
         self.assertEqual(
             ('ok', self.device, 4, 4),
@@ -173,7 +177,7 @@ class DeviceTestCase(DiskTestCase):
         with open(on_host) as stream:
             self.assertEqual(
                 f'{before}UUID={disk["uuid"]} {disk["path"]} xfs '
-                'nofail,noatime 0 0\n',
+                f'{OPTIONS} 0 0\n',
                 stream.read(),
             )
         self.assertEqual(0, self.manage('forget', disk['uuid'])[0])
@@ -405,7 +409,7 @@ class DeviceTestCase(DiskTestCase):
             self.assertEqual(
                 before
                 + f'UUID={disk["uuid"]} {disk["path"]} xfs '
-                'nofail,noatime 0 0\n'.encode(),
+                f'{OPTIONS} 0 0\n'.encode(),
                 stream.read(),
             )
         self.assertEqual(0, self.manage('forget', disk['uuid'])[0])

@@ -25,6 +25,8 @@ from nova_diskplacer.host import fstab
 
 BEFORE = '# disks\n/dev/sda1 / ext4 defaults 0 1\n\n/dev/sdb /mnt/a xfs 0 0'
 
+OPTIONS = 'nofail,noatime,x-systemd.before=local-fs.target'
+
 
 class FstabTestCase(testtools.TestCase):
     def setUp(self):
@@ -48,7 +50,7 @@ class FstabTestCase(testtools.TestCase):
         for _ in range(2):
             fstab.add(self.fstab, 'u-1', '/mnt/u-1')
         self.assertEqual(
-            BEFORE + '\nUUID=u-1 /mnt/u-1 xfs nofail,noatime 0 0\n',
+            f'{BEFORE}\nUUID=u-1 /mnt/u-1 xfs {OPTIONS} 0 0\n',
             self.read(),
         )
         for _ in range(2):
@@ -56,8 +58,22 @@ class FstabTestCase(testtools.TestCase):
         self.assertEqual(BEFORE + '\n', self.read())
         self.assertEqual(['fstab'], os.listdir(self.directory))
 
+    def test_an_entry_of_an_earlier_release(self):
+        """What it has made is replaced, what people have changed stays."""
+        for options, after in (
+            ('nofail,noatime', OPTIONS),
+            ('nofail', 'nofail'),
+            ('noatime', 'noatime'),
+        ):
+            with open(self.fstab, 'w') as stream:
+                stream.write(f'{BEFORE}\nUUID=u-1 /u xfs {options} 0 0\n#\n')
+            fstab.add(self.fstab, 'u-1', '/u')
+            self.assertEqual(
+                f'{BEFORE}\nUUID=u-1 /u xfs {after} 0 0\n#\n', self.read()
+            )
+
     def test_bytes_of_others_stay(self):
-        entry = b'UUID=u-1 /mnt/u-1 xfs nofail,noatime 0 0\n'
+        entry = f'UUID=u-1 /mnt/u-1 xfs {OPTIONS} 0 0\n'.encode()
         for before in (
             # a comment in Latin-1
             b'# Fr\xfcher\n/dev/sda1 / ext4 defaults 0 1\n',
@@ -136,5 +152,5 @@ class FstabTestCase(testtools.TestCase):
         for _ in range(2):
             fstab.add(self.fstab, 'u-1', '/mnt/a b')
         self.assertEqual(
-            'UUID=u-1 /mnt/a\\040b xfs nofail,noatime 0 0\n', self.read()
+            f'UUID=u-1 /mnt/a\\040b xfs {OPTIONS} 0 0\n', self.read()
         )
