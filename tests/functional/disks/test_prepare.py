@@ -43,7 +43,6 @@ from nova_diskplacer.host import sysfs
 from tests import loops
 from tests import shell
 
-
 # of a filesystem in fstab
 OPTIONS = 'nofail,noatime,x-systemd.before=local-fs.target'
 
