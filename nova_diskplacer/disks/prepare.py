@@ -37,6 +37,7 @@ from nova_diskplacer.host import commands
 from nova_diskplacer.host import files
 from nova_diskplacer.host import fstab as fstab_
 from nova_diskplacer.host import hdparm
+from nova_diskplacer.host import mounts
 from nova_diskplacer.host import sysfs
 
 LOG = logging.getLogger(__name__)
@@ -284,22 +285,32 @@ def _check_directory(disk_root: str, directory: str) -> str:
             f'{directory} is not a mount point: a disk must be a '
             'filesystem of its own'
         )
-    filesystem = os.stat(directory).st_dev
-    if filesystem == os.stat('/').st_dev:
+    if _are_one_filesystem(directory, '/'):
         raise exception.DiskError(f'{directory} is on the root disk')
     for disk in discover.discover(disk_root):
         if (
             disk.health not in discover.UNAVAILABLE
             # no filesystem is mounted there, and it may lead nowhere
             and not naming.is_entry(disk.path)
-            and os.stat(disk.path).st_dev == filesystem
             and not os.path.samefile(disk.path, directory)
+            and _are_one_filesystem(directory, os.path.realpath(disk.path))
         ):
             raise exception.DiskError(
                 f'{directory} is on the same filesystem as disk {disk.uuid}'
             )
     before = identity.read(directory)
     return before.uuid if before else str(uuidlib.uuid4())
+
+
+def _are_one_filesystem(one: str, other: str) -> bool:
+    """Tell whether two mount points are of one filesystem.
+
+    They may be subvolumes of it.
+    """
+    if os.stat(one).st_dev == os.stat(other).st_dev:
+        return True
+    device = mounts.device(one)
+    return device is not None and device == mounts.device(other)
 
 
 def _write_identity(

@@ -12,6 +12,7 @@
 
 """Marks of disks; tests/functional/disks has the rest, on devices."""
 
+import dataclasses
 import os
 import stat
 from unittest import mock
@@ -27,6 +28,7 @@ from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.host import commands
 from nova_diskplacer.host import fstab
+from nova_diskplacer.host import mounts
 
 UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
 
@@ -163,3 +165,61 @@ class WipeTestCase(testtools.TestCase):
         identity.write(self.entry, identity.Identity(UUID, 'hdd', 150))
         self.assertIn('in use: mounted at', self.prepare())
         self.wiped.assert_not_called()
+
+
+class DirectoryTestCase(testtools.TestCase):
+    """A subvolume of btrfs is no filesystem of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.root = self.useFixture(fixtures.TempDir()).path
+        self.directory = self.useFixture(fixtures.TempDir()).path
+        self.mounted = {'/': '/dev/sda2', self.directory: '/dev/sdb'}
+        numbers = {'/': 40}
+
+        def stat_(path):
+            # each subvolume has a number of its own
+            number = numbers.setdefault(path, 41 + len(numbers))
+            return mock.Mock(st_dev=number)
+
+        for where, name, value in (
+            (os.path, 'ismount', lambda path: True),
+            (os, 'stat', stat_),
+            (mounts, 'device', self.mounted.get),
+        ):
+            self.useFixture(fixtures.MockPatchObject(where, name, value))
+
+    def refused(self):
+        error = self.assertRaises(
+            exception.DiskError,
+            prepare._check_directory,
+            self.root,
+            self.directory,
+        )
+        return str(error)
+
+    def test_of_the_root_disk(self):
+        self.mounted[self.directory] = '/dev/sda2'
+        self.assertIn('is on the root disk', self.refused())
+
+    def test_of_another_disk(self):
+        path = os.path.join(self.root, UUID)
+        disk = dataclasses.replace(
+            discover.missing(UUID, path), health=discover.OK
+        )
+        with (
+            mock.patch.object(discover, 'discover', return_value=[disk]),
+            mock.patch.object(os.path, 'samefile', return_value=False),
+            mock.patch.object(identity, 'read', return_value=None),
+        ):
+            prepare._check_directory(self.root, self.directory)
+            self.mounted[path] = '/dev/sdb'
+            self.assertIn(f'filesystem as disk {UUID}', self.refused())
+
+    def test_without_a_device(self):
+        self.mounted.clear()
+        with (
+            mock.patch.object(discover, 'discover', return_value=[]),
+            mock.patch.object(identity, 'read', return_value=None),
+        ):
+            prepare._check_directory(self.root, self.directory)
