@@ -233,7 +233,16 @@ def _configure(device: int, file: int) -> bool:
     :raises OSError: EOPNOTSUPP as :func:`bind`.
     """
     config = _CONFIG.pack(
-        file, 0, *(0,) * 8, _DIRECT_IO, b'', b'', b'', 0, 0, b''
+        file,
+        _block_size(file),
+        *(0,) * 8,
+        _DIRECT_IO,
+        b'',
+        b'',
+        b'',
+        0,
+        0,
+        b'',
     )
     try:
         fcntl.ioctl(device, _CONFIGURE, config)
@@ -246,6 +255,19 @@ def _configure(device: int, file: int) -> bool:
         fcntl.ioctl(device, _CLR_FD, 0)
         raise OSError(errno.EOPNOTSUPP, 'its filesystem does no direct I/O')
     return True
+
+
+def _block_size(file: int) -> int:
+    """Return the bytes of a block that direct I/O on a file takes.
+
+    Linux before 6.15 has blocks of 512 bytes for a file that is open as it is
+    here, and then no direct I/O on a disk with larger ones.
+
+    :returns: 0, the kernel's choice, where 512 bytes do or the disk is unknown.
+    """
+    node = sysfs.find_by_number(os.fstat(file).st_dev).device
+    size = sysfs.logical_block_size(node) if node else 0
+    return size if size > 512 else 0
 
 
 def _control(request: int, number: int) -> int:
