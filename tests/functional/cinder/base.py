@@ -74,6 +74,14 @@ DRIVER = 'cinder_vdisk_mapper.driver.VDiskMapperDriver'
 PATIENCE = 400
 
 
+class _Impatient:
+    """The module time of a cinder-scheduler that is starting."""
+
+    @staticmethod
+    def sleep(seconds):
+        time.sleep(seconds / 100)
+
+
 class Host:
     """A compute node with disks, and the agent's work on it."""
 
@@ -135,6 +143,12 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
 
     def start_service(self, name, host=None, **kwargs):
         """Start cinder-volume on both hosts where one is asked for."""
+        if name == 'scheduler':
+            # it looks once a second if cinder-volume has said what it has
+            with mock.patch(
+                'cinder.scheduler.manager.time', _Impatient, create=True
+            ):
+                return super().start_service(name, host, **kwargs)
         if name != 'volume':
             return super().start_service(name, host, **kwargs)
         self._start_placement()
