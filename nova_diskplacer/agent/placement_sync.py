@@ -92,6 +92,8 @@ class PlacementSync:
         self._compute_node = compute_node
         self._forgotten = forgotten.Forgotten(client, compute_node, retention)
         self._known: dict[str, tuple[int, ReportedDisk]] = {}
+        # disks that were moved into the tree, and have been here since
+        self._moved: set[str] = set()
         self._cache_modes: CacheModes = {}
         self._log = log_once.ChangeLogger(LOG, logging.ERROR)
         self._tree_known = False
@@ -132,6 +134,9 @@ class PlacementSync:
         marked = providers.pop(self._root(), None) is not None
         used = self._client.used_resources(self._root()) if disks else {}
         last = {known.disk.uuid: known for known in self.reported or ()}
+        self._moved &= {
+            disk.uuid for disk in disks if disk.health != discover.MISSING
+        }
         reported = []
         conflict = None
         is_complete = True
@@ -271,7 +276,11 @@ class PlacementSync:
         nova-compute of its former host may know it for long, see
         ``forgotten``.
 
-        :returns: False if servers of another host have allocations of it.
+        If another agent takes it back, both hosts have a disk of this UUID,
+        and it is left there.
+
+        :returns: False if servers of another host have allocations of it, or
+            another host has the disk as well.
         """
         root = self._root()
         name = forgotten.name(self._compute_node, disk.uuid)
@@ -282,6 +291,17 @@ class PlacementSync:
                 'The agent created a resource provider for disk %s.', disk.uuid
             )
         elif present.root != root:
+            if disk.uuid in self._moved and present.parent:
+                self._log.log(
+                    disk.uuid,
+                    'Disk %s is on two hosts: %s has taken its provider back '
+                    'from compute node %s. The agent does not offer it here '
+                    'before it is forgotten there.',
+                    disk.uuid,
+                    present.name.removesuffix(forgotten.name('', disk.uuid)),
+                    self._compute_node,
+                )
+                return False
             if not self._clear_inventories(disk.uuid):
                 self._log.log(
                     disk.uuid,
@@ -293,6 +313,7 @@ class PlacementSync:
                 )
                 return False
             self._client.move_provider(disk.uuid, name, root)
+            self._moved.add(disk.uuid)
             LOG.info(
                 'The agent moved the resource provider of disk %s into the '
                 'tree of compute node %s.',

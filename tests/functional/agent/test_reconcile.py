@@ -537,6 +537,50 @@ class ReconcileTest(base.TestCase):
             there, self.placement.provider(disk)['parent_provider_uuid']
         )
 
+    def test_two_hosts_have_the_same_disk(self):
+        disk = self.disks.add()
+        self.reconcile()
+        there = self.placement.start_compute('compute-2')
+        other = placement_sync.PlacementSync(self.client, 'compute-2')
+        offers = []
+        for _ in range(3):
+            offers += other.reconcile(self.disks.all())
+            self.assertIn(disk, self.reconcile())
+        # it was taken once, and once back
+        self.assertEqual(
+            [discover.OK, placement_sync.FOREIGN, placement_sync.FOREIGN],
+            [offer.disk.health for offer in offers],
+        )
+        self.assertEqual(
+            self.root, self.placement.provider(disk)['parent_provider_uuid']
+        )
+        self.assertEqual(
+            1,
+            self.logged(
+                f'Disk {disk} is on two hosts: {base.NODE} has taken its '
+                'provider back from compute node compute-2'
+            ),
+        )
+        # it is forgotten there
+        self.sync.reconcile([])
+        (offer,) = other.reconcile(self.disks.all())
+        self.assertEqual(discover.OK, offer.disk.health)
+        self.assertEqual(
+            there, self.placement.provider(disk)['parent_provider_uuid']
+        )
+
+    def test_a_disk_goes_to_and_fro(self):
+        disk = self.disks.add()
+        self.placement.start_compute('compute-2')
+        other = placement_sync.PlacementSync(self.client, 'compute-2')
+        path = self.disks.all()[0].path
+        here, there = self.sync, other
+        for _ in range(4):
+            (offer,) = here.reconcile(self.disks.all())
+            self.assertEqual(discover.OK, offer.disk.health)
+            there.reconcile([discover.missing(disk, path)])
+            here, there = there, here
+
     def test_a_disk_with_claims_comes_from_another_host(self):
         disk = self.disks.add()
         server = str(uuid.uuid4())
