@@ -57,10 +57,6 @@ _BEING_FILLED = ('creating', 'restoring-backup')
 # Status of the volumes that Cinder exports anew when it starts.
 _EXPORTED_AT_START = 'in-use'
 
-# Status of a volume whose attachment cinder-api removes once the driver has
-# removed the device: one that is made at start would stay.
-_DETACHING = 'detaching'
-
 # Status of a volume that Cinder itself reads: it attaches and detaches it,
 # without an attachment in the database.
 _UPLOADING = 'uploading'
@@ -221,13 +217,11 @@ class Connections:
     def restore_others(self, volumes: Iterable[Volume]) -> None:
         """Link attached volumes at start that Cinder does not export anew.
 
-        A backup or an upload of the volume may have been under way when the
-        host lost power.
+        A backup or a detachment of the volume, or the like, may have been
+        under way when the host lost power. Nova does not go on with it.
         """
         for volume in volumes:
-            if volume.status in (_EXPORTED_AT_START, _DETACHING):
-                continue
-            if attachments(volume):
+            if volume.status != _EXPORTED_AT_START and attachments(volume):
                 try:
                     self._restore(volume)
                 except Exception:  # the backend would not start

@@ -56,6 +56,9 @@ class Operation:
         """Have cinder-volume do it."""
         raise NotImplementedError
 
+    def answered(self, cloud, made):
+        """Do what cinder-api does when cinder-volume has done it."""
+
     def again(self, cloud, made):
         """Repeat it after cinder-volume was killed and started again."""
         raise NotImplementedError

@@ -123,6 +123,7 @@ def _rehearse(operation):
     try:
         made = operation.prepare(CLOUD)
         operation.perform(CLOUD, made)
+        operation.answered(CLOUD, made)
         operation.check(CLOUD, made)
         _see_that_all_agrees('audit')
         operation.end(CLOUD, made)
@@ -165,6 +166,8 @@ def _victim(tell, operation, number, failing):
     steps.start()
     with contextlib.suppress(*([Exception] if failing else [])):
         operation.perform(CLOUD, made)
+        steps.armed = False
+        operation.answered(CLOUD, made)
     steps.armed = False
     tell(taken=steps.taken)
 

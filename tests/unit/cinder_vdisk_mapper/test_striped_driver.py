@@ -125,9 +125,9 @@ class DriverTestCase(test_driver.DriverTestCase):
         for status, active in (
             ('backing-up', {'volume-id'}),
             ('error_backing-up', {'volume-id'}),
+            # Nova does not go on with it, and the server needs it
+            ('detaching', {'volume-id'}),
             ('in-use', set()),
-            # its attachment may be gone in a moment
-            ('detaching', set()),
         ):
             self.backend.active.clear()
             self.volume.status = status
