@@ -136,6 +136,7 @@ class Executor:
             'another process moves an elastic vdisk of this host'
         )
         with files.sole('elastic-step', refusal):
+            self._look_for_others()
             progress = progress_.Progress(
                 state=progress_.MOVING,
                 time=time.time(),
@@ -206,13 +207,21 @@ class Executor:
             contextlib.suppress(BlockingIOError),
             files.lock('elastic-step', wait=False),
         ):
-            last = progress_.FILE.read(self._disk_root)
-            if last != self._last:
-                # another process has taken a step, or was killed in one
-                self._is_clean = False
+            last = self._look_for_others()
             if last is None or not last.has_ended:
                 last = progress_.Progress(progress_.IDLE, 0.0)
             self._write(last.now())
+
+    def _look_for_others(self) -> progress_.Progress | None:
+        """Return what was written last, by this process or another one.
+
+        The other one may have been killed in its step, or not have taken back
+        one that failed.
+        """
+        last = progress_.FILE.read(self._disk_root)
+        if last != self._last:
+            self._is_clean = False
+        return last
 
     def _write(self, progress: progress_.Progress) -> None:
         self._last = progress

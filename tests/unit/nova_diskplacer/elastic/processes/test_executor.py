@@ -213,6 +213,17 @@ class ExecutorTest(testtools.TestCase):
             self.run_rounds(6, ended)
             self.assertEqual(2, self.mover.recovered - recovered)
 
+    def test_a_killed_step_of_another_process_before_the_next_step(self):
+        def ended(number):
+            if number == 2:
+                other = progress.Progress('moving', time.time(), 'w')
+                progress.FILE.write(self.root, other)
+                self.executor.step('v', ('a', 'b'))
+
+        self.run_rounds(5, ended)
+        self.assertEqual('done', self.written().state)
+        self.assertEqual(2, self.mover.recovered)
+
     def test_forbidden_in_a_step(self):
         def during(report, stopped):
             self.assertFalse(stopped())
