@@ -201,8 +201,9 @@ def _release(disk_root: str, device: str, fstab: str) -> None:
 
     A filesystem that is mounted is in use, or can be completed.
 
-    :raises DiskError: one of them is a disk of this host that is not mounted.
-        A killed run has made the mount point, but not its line in fstab.
+    :raises DiskError: one of them is a disk of this host that is not mounted,
+        or is in fstab. A killed run has made the mount point of a disk, but
+        not its line there.
     """
     whole = block.inspect(device)
     for path in (device, *whole.partitions):
@@ -214,7 +215,30 @@ def _release(disk_root: str, device: str, fstab: str) -> None:
                 raise exception.DiskError(
                     f'{path} is in use: it is disk {uuid}; forget that first'
                 )
+        _check_boot(disk_root, path, inspected, fstab)
         lvm_prepare.release(disk_root, path)
+
+
+def _check_boot(
+    disk_root: str, path: str, device: block.Device, fstab: str
+) -> None:
+    """Check that a device is not mounted at a boot, as a directory may be.
+
+    :raises DiskError: it is, and is not mounted now.
+    """
+    tags = [
+        (tag, value)
+        for _, label, uuid in device.signatures
+        for tag, value in (('UUID', uuid), ('LABEL', label))
+    ]
+    target = fstab_.target_of(fstab, path, tags)
+    # a killed forget has left a line for a disk without an entry
+    is_disk = target and os.path.dirname(target) == disk_root
+    if target and not is_disk and not device.mountpoints:
+        raise exception.DiskError(
+            f'{path} is in use: {fstab} has it mounted at {target}; remove '
+            'that line first, if nobody needs it'
+        )
 
 
 def _prepare_device(

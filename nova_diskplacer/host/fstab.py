@@ -12,6 +12,7 @@
 
 """Adds and removes the entries of prepared devices in /etc/fstab."""
 
+import collections.abc
 import contextlib
 import errno
 import os
@@ -28,6 +29,9 @@ _EARLIER_OPTIONS = 'nofail,noatime'
 _OPTIONS = f'{_EARLIER_OPTIONS},x-systemd.before=local-fs.target'
 
 _LOCK = 'fstab'
+
+# Links of udev to the devices with a tag.
+_BY_TAG = '/dev/disk/by-{}'
 
 
 def check(fstab: str) -> None:
@@ -48,6 +52,33 @@ def check(fstab: str) -> None:
 def has(fstab: str, path: str) -> bool:
     """Tell whether there is an entry of the mount point ``path``."""
     return any(_is_of(line, path) for line in _read(fstab))
+
+
+def target_of(
+    fstab: str,
+    device: str,
+    tags: collections.abc.Iterable[tuple[str, str]] = (),
+) -> str | None:
+    """Return where a device is mounted at every boot, None if nowhere.
+
+    :param device: its path.
+    :param tags: its filesystem's, such as ``('UUID', '1234-ABCD')``.
+    """
+    known = {(tag.upper(), value) for tag, value in tags if value}
+    real = os.path.realpath(device)
+    for line in _read(fstab):
+        source, target = _fields(line)
+        if not target or source.startswith('#'):
+            continue
+        tag, _, value = source.partition('=')
+        value = value.strip('"')
+        if (tag, value) in known:
+            return target
+        if value and not source.startswith('/'):
+            source = os.path.join(_BY_TAG.format(tag.lower()), value)
+        if os.path.realpath(source) == real:
+            return target
+    return None
 
 
 def add(fstab: str, uuid: str, path: str) -> None:
@@ -81,9 +112,15 @@ def _entry(uuid: str, path: str, options: str) -> str:
 
 
 def _is_of(line: str, path: str) -> bool:
+    source, target = _fields(line)
+    return not source.startswith('#') and target == _escaped(path)
+
+
+def _fields(line: str) -> tuple[str, str]:
+    """Return the source and the mount point of a line."""
     # as the C library splits lines, not at all white space of Unicode
     source, target = (*re.findall(r'[^ \t]+', line), '', '')[:2]
-    return not source.startswith('#') and target == _escaped(path)
+    return source, target
 
 
 def _escaped(path: str) -> str:

@@ -150,6 +150,29 @@ class WipeTestCase(testtools.TestCase):
         fstab.add(self.fstab, UUID, self.entry)
         self.assertEqual('wiping', self.prepare())
 
+    def test_a_directory_that_is_not_mounted(self):
+        """Only fstab tells that its filesystem belongs there."""
+        self.devices[self.device] = block.Device(
+            self.device, signatures=(('ext4', 'data', UUID),)
+        )
+        os.symlink('/srv/data', self.entry)
+        for source in (
+            f'UUID={UUID}',
+            f'UUID="{UUID}"',
+            'LABEL=data',
+            self.device,
+        ):
+            with open(self.fstab, 'w') as stream:
+                stream.write(f'# {source} /mnt xfs\n{source} /srv/data ext4\n')
+            self.assertEqual(
+                f'{self.device} is in use: {self.fstab} has it mounted at '
+                '/srv/data; remove that line first, if nobody needs it',
+                self.prepare(),
+            )
+        with open(self.fstab, 'w') as stream:
+            stream.write('UUID=other /srv/data ext4\nLABEL= /x ext4\n')
+        self.assertEqual('wiping', self.prepare())
+
     def test_a_mounted_disk(self):
         """It can be completed while it has no identity."""
         self.make_disk()
