@@ -10,7 +10,25 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Text of others on a terminal."""
+"""Text of others on a terminal, and the end of a terminal."""
+
+import signal
+import sys
+import types
+import typing
+
+
+def exit_on_signals() -> None:
+    """Raise SystemExit on the signals that end this process.
+
+    So cleanups run, as they do after Ctrl-C.
+    """
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _exit)
+
+
+def _exit(number: int, frame: types.FrameType | None) -> typing.NoReturn:
+    sys.exit(128 + number)
 
 
 def printable(text: str) -> str:

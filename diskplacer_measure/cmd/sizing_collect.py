@@ -26,6 +26,7 @@ from diskplacer_measure.sizing import runs
 from diskplacer_measure.sizing import samples
 from nova_diskplacer import arguments
 from nova_diskplacer import exit_status
+from nova_diskplacer import terminal
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.host import cpus
 from nova_diskplacer.host import files
@@ -77,7 +78,7 @@ def register(commands: Any) -> None:
 
 
 def _collect(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    shell.exit_on_signals()
+    terminal.exit_on_signals()
     try:
         # other runs would be in the figures
         with files.sole(

@@ -34,6 +34,7 @@ from diskplacer_measure.sweep.measure import server_boots
 from diskplacer_measure.sweep.measure import servers
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
+from nova_diskplacer import terminal
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
@@ -65,7 +66,7 @@ def register(commands: typing.Any) -> None:
 def _run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if os.geteuid() != 0:
         raise exception.DiskError('measuring a disk needs root')
-    shell.exit_on_signals()
+    terminal.exit_on_signals()
     try:
         with _only_sweep(), conditions.locked(args.uuid):
             problems = _measure(conf, args)

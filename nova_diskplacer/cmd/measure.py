@@ -25,6 +25,7 @@ from nova_diskplacer import arguments
 from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
+from nova_diskplacer import terminal
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
@@ -122,7 +123,7 @@ def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if not args.force:
         check_unused(conf.diskplacer_agent.libvirt_uri, disks)
     sizes = [size_mib(disk, args.size) for disk in disks]
-    shell.exit_on_signals()
+    terminal.exit_on_signals()
     try:
         for disk, size in zip(disks, sizes, strict=True):
             models[disk.uuid] = measure(conf, disk, size * MIB, args.seconds)

@@ -15,11 +15,8 @@
 import argparse
 import collections.abc
 import json
-import signal
 import sys
-import types
 from typing import Any
-from typing import NoReturn
 
 import prettytable
 
@@ -54,19 +51,6 @@ def add_format(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         '--format', choices=('table', 'json'), default='table'
     )
-
-
-def exit_on_signals() -> None:
-    """Raise SystemExit on the signals that end this process.
-
-    So cleanups run, as they do after Ctrl-C.
-    """
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, _exit)
-
-
-def _exit(number: int, frame: types.FrameType | None) -> NoReturn:
-    sys.exit(128 + number)
 
 
 def write_progress(text: str) -> None:

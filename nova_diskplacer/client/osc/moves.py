@@ -18,6 +18,7 @@ import typing
 from nova_diskplacer import arguments
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
+from nova_diskplacer import terminal
 from nova_diskplacer.client import cloud
 from nova_diskplacer.client import facts as facts_
 from nova_diskplacer.client import views
@@ -131,6 +132,8 @@ class LostHost(_HostCommand):
             self._tell,
         )
         if args.yes:
+            # or a connection that breaks would keep off the next run
+            terminal.exit_on_signals()
             with nova.held(self._tell):
                 outcomes = run.run(args.timeout)
         else:

@@ -76,6 +76,10 @@ class NotLost(exception.DiskPlacerError):
     """A host is not known to be lost."""
 
 
+class _Held(Exception):
+    """Another run has a host."""
+
+
 class Nova:
     """Nova's API, for the servers of one host.
 
@@ -130,15 +134,24 @@ class Nova:
         :raises DiskPlacerError: another run is at work, or was killed.
         """
         name = _HOLD + self.host
-        with cloud.convert_errors(f'host aggregate {name}'):
-            try:
-                hold = self._compute.create_aggregate(name=name)
-            except sdk_exc.ConflictException as error:
-                raise exception.DiskPlacerError(
-                    f'another run brings servers of {self.host} back, as Nova '
-                    f'has the host aggregate {name}: let it end; if it was '
-                    f'killed, openstack aggregate delete {name}'
-                ) from error
+        delete = f'openstack aggregate delete {name}'
+        try:
+            with cloud.convert_errors(f'host aggregate {name}'):
+                try:
+                    hold = self._compute.create_aggregate(name=name)
+                except sdk_exc.ConflictException as error:
+                    raise _Held from error
+        except _Held as error:
+            raise exception.DiskPlacerError(
+                f'another run brings servers of {self.host} back, as Nova '
+                f'has the host aggregate {name} ("openstack aggregate show" '
+                'tells since when): let it end; if it was killed, '
+                f'{delete}'
+            ) from error
+        except exception.DiskPlacerError as error:
+            raise exception.DiskPlacerError(
+                f'{error}; if Nova has made it nevertheless, {delete}'
+            ) from error
         try:
             yield
         finally:
@@ -146,7 +159,7 @@ class Nova:
                 with cloud.convert_errors(f'host aggregate {name}'):
                     self._compute.delete_aggregate(hold)
             except exception.DiskPlacerError as error:
-                tell(f'{error}; openstack aggregate delete {name}')
+                tell(f'{error}; {delete}')
 
     @property
     def enable_command(self) -> str:

@@ -26,6 +26,7 @@ class HeldTest(test_moves.MoveTestCase):
         super().setUp()
         self.names = []
         self.deletion = 200
+        self.creation = 200
         self.told = []
         url = f'{NOVA}/os-aggregates'
         self.requests.post(url, json=self.create)
@@ -38,6 +39,7 @@ class HeldTest(test_moves.MoveTestCase):
             context.status_code = 409
             return {}
         self.names.append(name)
+        context.status_code = self.creation
         return {'aggregate': {'id': 7, 'name': name}}
 
     def delete(self, _, context):
@@ -59,6 +61,14 @@ class HeldTest(test_moves.MoveTestCase):
             )
         self.hold()
         self.assertEqual(([], []), (self.names, self.told))
+
+    def test_the_answer_is_lost(self):
+        self.creation = 504
+        self.assertRaisesRegex(
+            exception.DiskPlacerError,
+            f'504.* nevertheless, openstack aggregate delete {NAME}$',
+            self.hold,
+        )
 
     def test_nova_answers_no_more(self):
         """What the run has done is shown nevertheless."""
