@@ -58,9 +58,10 @@ class LoopDevice(fixtures.Fixture):
     When it goes, whatever is mounted from it is unmounted.
     """
 
-    def __init__(self, size_gb=5):
+    def __init__(self, size_gb=5, *options):
         super().__init__()
         self.size_bytes = size_gb * GIB
+        self.options = options
 
     def _setUp(self):
         self.file = os.path.join(
@@ -68,7 +69,7 @@ class LoopDevice(fixtures.Fixture):
         )
         with open(self.file, 'w') as stream:
             stream.truncate(self.size_bytes)
-        self.device = attach(self.file, '--partscan')
+        self.device = attach(self.file, '--partscan', *self.options)
         self.addCleanup(shell.run, 'losetup', '--detach', self.device)
         self.addCleanup(self.unmount)
 

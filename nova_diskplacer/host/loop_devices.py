@@ -263,8 +263,8 @@ def _block_size(file: int) -> int:
     Linux before 6.15 has blocks of 512 bytes for a file that is open as it is
     here, and then no direct I/O on a disk with larger ones.
 
-    :returns: 0, which the kernel chooses by, where 512 bytes do or the disk is
-        unknown.
+    :returns: 0, which leaves it to the kernel, where 512 bytes do or the disk
+        is unknown.
     """
     node = sysfs.find_by_number(os.fstat(file).st_dev).device
     size = sysfs.logical_block_size(node) if node else 0

@@ -47,6 +47,7 @@ class VDiskTestCase(testtools.TestCase):
     """Vdisks on real XFS; sizes are in MiB."""
 
     disk_gb = 1
+    loop_options = ()
 
     def setUp(self):
         super().setUp()
@@ -57,7 +58,8 @@ class VDiskTestCase(testtools.TestCase):
 
     def prepared(self):
         """Prepare a disk and return its path."""
-        self.device = self.useFixture(loops.LoopDevice(self.disk_gb)).device
+        loop = loops.LoopDevice(self.disk_gb, *self.loop_options)
+        self.device = self.useFixture(loop).device
         return prepare.prepare(
             self.root,
             self.device,

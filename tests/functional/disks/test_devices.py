@@ -27,6 +27,7 @@ from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import devices
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.host import loop_devices
+from nova_diskplacer.host import sysfs
 from tests import shell
 from tests.functional.disks import base
 
@@ -118,6 +119,16 @@ class DeviceTestCase(base.VDiskTestCase):
         self.assertNoDevice(node)
         self.assertEqual([], vdisks.with_device(self.disk))
         self.assertEqual(b'againvice', self.content()[2 * MIB :][:9])
+
+    def test_a_disk_with_blocks_of_4_kib(self):
+        self.loop_options = ('--sector-size', '4096')
+        self.disk = self.prepared()
+        self.create()
+        node = self.attach()
+        self.assertEqual(4096, sysfs.logical_block_size(node))
+        with self.used() as device:
+            self.write_device(device, b'by device', 2)
+        self.assertEqual(b'by device', self.content()[2 * MIB :][:9])
 
     def test_writes_are_seen(self):
         self.attach()

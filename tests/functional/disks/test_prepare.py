@@ -344,6 +344,15 @@ class DeviceTestCase(DiskTestCase):
         self.assertNotEqual(first, second)
         self.assertEqual([second], self.disks())
 
+    def test_a_disk_that_is_not_mounted_is_not_wiped(self):
+        disk = self.prepared(self.device)
+        self.loop.unmount()
+        for backend in ((), ('--backend', 'lvm')):
+            self.assertRefused(
+                'forget that first', 'prepare', self.device, '--wipe', *backend
+            )
+        self.assertEqual(disk['uuid'], self.prepared(self.device)['uuid'])
+
     def test_killed_mkfs(self):
         block.make_filesystem(
             self.device, '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
