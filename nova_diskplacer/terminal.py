@@ -17,17 +17,24 @@ import sys
 import types
 import typing
 
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+
 
 def exit_on_signals() -> None:
     """Raise SystemExit on the signals that end this process.
 
-    So cleanups run, as they do after Ctrl-C.
+    So cleanups run, as they do after Ctrl-C. A process that ignores SIGHUP, as
+    of nohup, goes on ignoring it.
     """
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, _exit)
+    for ending in _ENDINGS:
+        if signal.getsignal(ending) != signal.SIG_IGN:
+            signal.signal(ending, _exit)
 
 
 def _exit(number: int, frame: types.FrameType | None) -> typing.NoReturn:
+    # a terminal that is closed may say so twice, and cleanups take a while
+    for ending in _ENDINGS:
+        signal.signal(ending, signal.SIG_IGN)
     sys.exit(128 + number)
 
 

@@ -135,31 +135,40 @@ class Nova:
         """
         name = _HOLD + self.host
         delete = f'openstack aggregate delete {name}'
+        hold = None
+        try:
+            hold = self._create_hold(name, delete)
+            yield
+        finally:
+            if hold is not None:
+                try:
+                    with cloud.convert_errors(f'host aggregate {name}'):
+                        self._compute.delete_aggregate(hold)
+                except exception.DiskPlacerError as error:
+                    tell(f'{error}; {delete}')
+
+    def _create_hold(self, name: str, delete: str) -> typing.Any:
+        """Create the host aggregate of a run.
+
+        :param delete: the command that deletes it.
+        :raises DiskPlacerError: as :meth:`held`.
+        """
         try:
             with cloud.convert_errors(f'host aggregate {name}'):
                 try:
-                    hold = self._compute.create_aggregate(name=name)
+                    return self._compute.create_aggregate(name=name)
                 except sdk_exc.ConflictException as error:
                     raise _Held from error
         except _Held as error:
             raise exception.DiskPlacerError(
                 f'another run brings servers of {self.host} back, as Nova '
                 f'has the host aggregate {name} ("openstack aggregate show" '
-                'tells since when): let it end; if it was killed, '
-                f'{delete}'
+                f'tells since when): let it end; if it was killed, {delete}'
             ) from error
         except exception.DiskPlacerError as error:
             raise exception.DiskPlacerError(
                 f'{error}; if Nova has made it nevertheless, {delete}'
             ) from error
-        try:
-            yield
-        finally:
-            try:
-                with cloud.convert_errors(f'host aggregate {name}'):
-                    self._compute.delete_aggregate(hold)
-            except exception.DiskPlacerError as error:
-                tell(f'{error}; {delete}')
 
     @property
     def enable_command(self) -> str:

@@ -12,7 +12,11 @@
 
 """One run of openstack vdisk host lost --yes at a time has a host."""
 
+import os
+import signal
+
 from nova_diskplacer import exception
+from nova_diskplacer import terminal
 from nova_diskplacer.client.server_moves import nova
 from tests.unit.nova_diskplacer.client.osc import test_moves
 from tests.unit.nova_diskplacer.client.osc.test_commands import NOVA
@@ -69,6 +73,37 @@ class HeldTest(test_moves.MoveTestCase):
             f'504.* nevertheless, openstack aggregate delete {NAME}$',
             self.hold,
         )
+
+    def test_a_terminal_that_is_closed_twice(self):
+        """As by its shell, and by the kernel when that is gone."""
+        before = {
+            ending: signal.getsignal(ending) for ending in terminal._ENDINGS
+        }
+        for ending, handler in before.items():
+            self.addCleanup(signal.signal, ending, handler)
+        terminal.exit_on_signals()
+        self.requests.delete(
+            f'{NOVA}/os-aggregates/7',
+            json=lambda *args: (
+                os.kill(os.getpid(), signal.SIGHUP) or self.delete(*args)
+            ),
+        )
+
+        def run():
+            with self.nova.held(self.told.append):
+                os.kill(os.getpid(), signal.SIGHUP)
+
+        error = self.assertRaises(SystemExit, run)
+        self.assertEqual(128 + signal.SIGHUP, error.code)
+        self.assertEqual([], self.names)
+
+    def test_nohup(self):
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self.addCleanup(signal.signal, signal.SIGHUP, before)
+        before = signal.getsignal(signal.SIGTERM)
+        self.addCleanup(signal.signal, signal.SIGTERM, before)
+        terminal.exit_on_signals()
+        self.assertEqual(signal.SIG_IGN, signal.getsignal(signal.SIGHUP))
 
     def test_nova_answers_no_more(self):
         """What the run has done is shown nevertheless."""
