@@ -42,6 +42,9 @@ from nova_diskplacer.host import sysfs
 
 LOG = logging.getLogger(__name__)
 
+# Nodes of devices of device-mapper.
+_MAPPED = '/dev/dm-'
+
 
 def prepare(
     disk_root: str,
@@ -206,6 +209,9 @@ def _release(disk_root: str, device: str, fstab: str) -> None:
         not its line there.
     """
     whole = block.inspect(device)
+    if whole.on_root_disk:
+        # it is refused for that
+        return
     for path in (device, *whole.partitions):
         inspected = whole if path == device else block.inspect(path)
         uuid = block.prepared_uuid(inspected)
@@ -233,8 +239,12 @@ def _check_boot(
     ]
     target = fstab_.target_of(fstab, path, tags)
     # a killed forget has left a line for a disk without an entry
-    is_disk = target and os.path.dirname(target) == disk_root
-    if target and not is_disk and not device.mountpoints:
+    is_left = (
+        target
+        and os.path.dirname(target) == disk_root
+        and not os.path.lexists(target)
+    )
+    if target and not is_left and not device.mountpoints:
         raise exception.DiskError(
             f'{path} is in use: {fstab} has it mounted at {target}; remove '
             'that line first, if nobody needs it'
@@ -268,7 +278,9 @@ def _prepare_device(
             )
         os.makedirs(path, exist_ok=True)
         commands.run('mount', '-o', 'noatime', device, path)
-    fstab_.add(fstab, uuid, os.path.join(disk_root, uuid))
+    # a mapped device may be opened by a key from the network
+    is_mapped = os.path.realpath(device).startswith(_MAPPED)
+    fstab_.add(fstab, uuid, os.path.join(disk_root, uuid), waits=not is_mapped)
     return uuid
 
 

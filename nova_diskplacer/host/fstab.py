@@ -81,12 +81,15 @@ def target_of(
     return None
 
 
-def add(fstab: str, uuid: str, path: str) -> None:
+def add(fstab: str, uuid: str, path: str, *, waits: bool = True) -> None:
     """Mount the filesystem ``uuid`` at ``path`` at every boot; repeatable.
 
     An entry that is there stays, unless an earlier release has made it.
+
+    :param waits: have services wait for it. The network comes after them, so
+        a device that takes it would never be mounted.
     """
-    entry = _entry(uuid, path, _OPTIONS)
+    entry = _entry(uuid, path, _OPTIONS if waits else _EARLIER_OPTIONS)
     with files.lock(_LOCK, wait=True):
         lines = _read(fstab)
         earlier = _entry(uuid, path, _EARLIER_OPTIONS)
@@ -113,14 +116,18 @@ def _entry(uuid: str, path: str, options: str) -> str:
 
 def _is_of(line: str, path: str) -> bool:
     source, target = _fields(line)
-    return not source.startswith('#') and target == _escaped(path)
+    return not source.startswith('#') and target == path
 
 
 def _fields(line: str) -> tuple[str, str]:
     """Return the source and the mount point of a line."""
     # as the C library splits lines, not at all white space of Unicode
     source, target = (*re.findall(r'[^ \t]+', line), '', '')[:2]
-    return source, target
+    return _unescaped(source), _unescaped(target)
+
+
+def _unescaped(field: str) -> str:
+    return re.sub(r'\\([0-7]{3})', lambda match: chr(int(match[1], 8)), field)
 
 
 def _escaped(path: str) -> str:

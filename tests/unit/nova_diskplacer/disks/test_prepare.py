@@ -161,6 +161,7 @@ class WipeTestCase(testtools.TestCase):
             f'UUID="{UUID}"',
             'LABEL=data',
             self.device,
+            self.device.replace('s', '\\163'),
         ):
             with open(self.fstab, 'w') as stream:
                 stream.write(f'# {source} /mnt xfs\n{source} /srv/data ext4\n')
@@ -172,6 +173,25 @@ class WipeTestCase(testtools.TestCase):
         with open(self.fstab, 'w') as stream:
             stream.write('UUID=other /srv/data ext4\nLABEL= /x ext4\n')
         self.assertEqual('wiping', self.prepare())
+
+    def test_a_disk_with_another_signature_too(self):
+        self.make_disk()
+        for signatures in (
+            (('gpt', '', ''), *self.prepared.signatures),
+            (('xfs', 'renamed', UUID),),
+        ):
+            self.devices[self.device] = block.Device(
+                self.device, signatures=signatures
+            )
+            self.assertIn(f'mounted at {self.entry};', self.prepare())
+
+    def test_the_root_disk(self):
+        with open(self.fstab, 'w') as stream:
+            stream.write(f'{self.device} /boot/efi vfat noauto\n')
+        self.devices[self.device] = block.Device(
+            self.device, on_root_disk=True
+        )
+        self.assertIn('is on the root disk', self.prepare())
 
     def test_a_mounted_disk(self):
         """It can be completed while it has no identity."""

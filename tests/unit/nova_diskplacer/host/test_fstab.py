@@ -72,6 +72,11 @@ class FstabTestCase(testtools.TestCase):
                 f'{BEFORE}\nUUID=u-1 /u xfs {after} 0 0\n#\n', self.read()
             )
 
+    def test_a_device_for_which_services_do_not_wait(self):
+        for _ in range(2):
+            fstab.add(self.fstab, 'u-1', '/u', waits=False)
+            self.assertIn('UUID=u-1 /u xfs nofail,noatime 0 0\n', self.read())
+
     def test_bytes_of_others_stay(self):
         entry = f'UUID=u-1 /mnt/u-1 xfs {OPTIONS} 0 0\n'.encode()
         for before in (
