@@ -49,9 +49,10 @@ def check(host: state.HostState) -> findings.Findings:
             uuid,
             message=f'Placement has the disk below compute node {node}, which '
             'is not this host',
-            advice='if the disk was taken to that host: diskplacer-manage '
-            f'disk forget {uuid}; if it came from there, diskplacer-agent '
-            'offers it here when servers claim nothing of it',
+            advice='if that node is this host, set [diskplacer] compute_node '
+            'in cinder.conf; if the disk was taken to that host: '
+            f'diskplacer-manage disk forget {uuid}; if it came from there, '
+            'diskplacer-agent offers it here when servers claim nothing of it',
         )
     for uuid in host.orphan_providers:
         yield findings.Finding(

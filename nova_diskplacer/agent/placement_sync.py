@@ -296,7 +296,7 @@ class PlacementSync:
                     disk.uuid,
                     'Disk %s is on two hosts: %s has taken its provider back '
                     'from compute node %s. The agent does not offer it here '
-                    'before it is forgotten there.',
+                    'until it is forgotten there, or this agent starts anew.',
                     disk.uuid,
                     present.name.removesuffix(forgotten.name('', disk.uuid)),
                     self._compute_node,
