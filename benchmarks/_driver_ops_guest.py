@@ -277,7 +277,9 @@ class Bench:
     def attach(self, volume: typing.Any) -> typing.Any:
         update = self.driver.create_export(self.context, volume, CONNECTOR)
         if update:
+            # the driver reads again where the volume is
             volume.update(update)
+            volume.save()
         connection = self.driver.initialize_connection(volume, CONNECTOR)
         if not connection['driver_volume_type']:
             raise RuntimeError(f'no connection: {connection}')
