@@ -171,7 +171,7 @@ BENCHMARKS = {
         TESTBED,
         ('nova_diskplacer/disks/measure', 'nova_diskplacer/io_weights')
         + (_SEEKING,),
-        {'io_cost_feedback': Run('', 15, '--seconds 3', 6)},
+        {'io_cost_feedback': Run('', 28, '--seconds 3', 10)},
     ),
     'elastic': Benchmark(
         TESTBED,
