@@ -73,7 +73,7 @@ BENCHMARKS = {
     'numa_alignment': Benchmark(
         NONE,
         _SCHEDULER,
-        {'numa_alignment': Run('', 11, '--servers 5 --cells 2', 1)},
+        {'numa_alignment': Run('', 3, '--servers 5 --cells 2', 1)},
     ),
     'worker_race': Benchmark(
         NONE, _SCHEDULER, {'worker_race': Run('', 6, '--runs 5', 1)}
