@@ -81,7 +81,7 @@ BENCHMARKS = {
     'exact_claim': Benchmark(
         NONE,
         _SCHEDULER,
-        {'exact_claim': Run('', 5, '--rounds 1 --limit 10', 2)},
+        {'exact_claim': Run('', 3, '--rounds 1 --limit 10', 2)},
     ),
     'scheduler_cost': Benchmark(
         NONE, _SCHEDULER, {'scheduler_cost': Run('', 6, '--rounds 2', 2)}
