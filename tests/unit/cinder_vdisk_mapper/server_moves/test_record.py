@@ -711,6 +711,14 @@ class Move(stateful.RuleBasedStateMachine):
         self.starts(HERE)
         self.has_one_true_copy()
         self.has_a_record_of_what_is_there()
+        if self.record and self.record.phase == record.ABORTING:
+            # Cinder has an attachment there, which the destination keeps
+            assert THERE in self.attached
+            self.nova_detaches(THERE)
+            self.run_all(HERE)
+            self.has_one_true_copy()
+            self.has_a_record_of_what_is_there()
+            assert self.record is None
         if self.record is None:
             return
         # the destination uses the volume, which is not settled
