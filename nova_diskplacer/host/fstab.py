@@ -20,6 +20,7 @@ import re
 import stat
 
 from nova_diskplacer.host import files
+from nova_diskplacer.host import mounts
 
 PATH = '/etc/fstab'
 
@@ -123,11 +124,7 @@ def _fields(line: str) -> tuple[str, str]:
     """Return the source and the mount point of a line."""
     # as the C library splits lines, not at all white space of Unicode
     source, target = (*re.findall(r'[^ \t]+', line), '', '')[:2]
-    return _unescaped(source), _unescaped(target)
-
-
-def _unescaped(field: str) -> str:
-    return re.sub(r'\\([0-7]{3})', lambda match: chr(int(match[1], 8)), field)
+    return mounts.decoded(source), mounts.decoded(target)
 
 
 def _escaped(path: str) -> str:

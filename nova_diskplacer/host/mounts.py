@@ -30,12 +30,13 @@ def device(path: str, mountinfo: str = MOUNTINFO) -> str | None:
     found = None
     for line in sysfs.read(mountinfo).splitlines():
         mount, _, filesystem = line.partition(' - ')
-        if _decoded(mount.split(' ')[4]) == path:
+        if decoded(mount.split(' ')[4]) == path:
             # a later mount covers an earlier one
-            source = _decoded(filesystem.split(' ')[1])
+            source = decoded(filesystem.split(' ')[1])
             found = source if source.startswith('/') else None
     return found
 
 
-def _decoded(field: str) -> str:
-    return re.sub(r'\\(\d{3})', lambda match: chr(int(match[1], 8)), field)
+def decoded(field: str) -> str:
+    """Return a field of mountinfo or fstab without its octal escapes."""
+    return re.sub(r'\\([0-7]{3})', lambda match: chr(int(match[1], 8)), field)
