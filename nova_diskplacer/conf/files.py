@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Errors of configuration files, as errors for operators."""
+"""Names of configuration files, and their errors for operators."""
 
 import collections.abc
 import contextlib

@@ -76,8 +76,8 @@ class NotLost(exception.DiskPlacerError):
     """A host is not known to be lost."""
 
 
-class _Held(Exception):
-    """Another run has a host."""
+class Held(exception.DiskPlacerError):
+    """Another run brings servers of the host back."""
 
 
 class Nova:
@@ -125,13 +125,14 @@ class Nova:
     def held(
         self, tell: collections.abc.Callable[[str], None]
     ) -> collections.abc.Iterator[None]:
-        """Have no other run bring servers of the host back meanwhile.
+        """Keep other runs from bringing servers of the host back.
 
         A host aggregate without hosts says so: Nova has one of a name at most.
         Of a server's own fields, none can be changed on a condition.
 
         :param tell: shows a line to the operator.
-        :raises DiskPlacerError: another run is at work, or was killed.
+        :raises Held: another run is at work, or was killed.
+        :raises DiskPlacerError: Nova does not create the aggregate.
         """
         name = _HOLD + self.host
         delete = f'openstack aggregate delete {name}'
@@ -158,13 +159,14 @@ class Nova:
                 try:
                     return self._compute.create_aggregate(name=name)
                 except sdk_exc.ConflictException as error:
-                    raise _Held from error
-        except _Held as error:
-            raise exception.DiskPlacerError(
-                f'another run brings servers of {self.host} back, as Nova '
-                f'has the host aggregate {name} ("openstack aggregate show" '
-                f'tells since when): let it end; if it was killed, {delete}'
-            ) from error
+                    raise Held(
+                        f'another run brings servers of {self.host} back, as '
+                        f'Nova has the host aggregate {name} ("openstack '
+                        'aggregate show" tells since when): let it end; if it '
+                        f'was killed, {delete}'
+                    ) from error
+        except Held:
+            raise
         except exception.DiskPlacerError as error:
             raise exception.DiskPlacerError(
                 f'{error}; if Nova has made it nevertheless, {delete}'

@@ -178,7 +178,7 @@ class Returning:
         running: dict[str, str],
         outcomes: dict[str, Outcome],
     ) -> None:
-        """Have Nova evacuate as many further servers as may be under way.
+        """Ask Nova to evacuate servers until enough are under way at once.
 
         :param due: the servers to come; those that are begun go.
         :param running: IDs of the requests by server; those begun are added.
