@@ -278,16 +278,7 @@ class LostHostTestCase(moves_base.MoveTestCase):
         self.nova.servers[self.server_id]['flavor'] = {}
         (why,) = self.give_up()
         self.assertIn('Nova does not show', why)
-        self.have_flavor(on_host_loss='blank', vdisks=2)
-        self.set_state(0, 'up')
-        self.restart_host(0)
-        other = self.create(1)
-        self.placement._call('delete', f'/allocations/{self.server_id}')
-        self.claim(self.server_id, dict.fromkeys(self.here.disks(), 1))
-        self.attach(other, self.server_id)
-        self.kill(0)
-        self.set_state(0, 'down')
-        row = objects.Volume.get_by_id(self.context, other['id'])
+        row = objects.Volume.get_by_id(self.context, self.attach_second())
         row.encryption_key_id = '00000000-0000-0000-0000-000000000001'
         row.save()
         self.assertEqual(
