@@ -39,7 +39,7 @@ from diskplacer_measure.sweep import profile_changes
 from diskplacer_measure.sweep import results
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
-from nova_diskplacer.client import cloud as client_cloud
+from nova_diskplacer.client import nova_flavors
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import profile as profile_command
 from nova_diskplacer.cmd import shell
@@ -145,7 +145,7 @@ def _choose(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if args.apply:
         _check_optimum(choices, args)
         connection = cloud.connection(args)
-        flavors = client_cloud.read_flavors(connection, args.apply)
+        flavors = nova_flavors.read(connection, args.apply)
     if args.profile_dir:
         for profile, _ in changed.values():
             _write(args.profile_dir, profile)

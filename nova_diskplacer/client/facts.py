@@ -12,8 +12,8 @@
 
 """The facts that the map of vdisks is made of.
 
-``cloud`` reads them from REST APIs; diskplacer-manage takes the vdisks from
-the reports of agents instead.
+``map_facts`` reads them from REST APIs; diskplacer-manage takes the vdisks
+from the reports of agents instead.
 """
 
 import collections.abc

@@ -17,9 +17,12 @@ import dataclasses
 import os
 import typing
 
+from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer.client import cinder_volumes
 from nova_diskplacer.client import cloud
 from nova_diskplacer.client import flavors
+from nova_diskplacer.client import nova_flavors
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import frameworks
 from nova_diskplacer.profiles import catalogue
@@ -118,14 +121,45 @@ def generate(
         vdisks, an option or an extra spec is wrong, or an API does not answer.
     """
     if args.server:
-        server_specs, volumes = cloud.read_server(connection, args.server)
+        server_specs, volumes = _read_server(connection, args.server)
         return _text(args, server_specs, profiles, volumes=volumes)
-    (named,) = cloud.read_flavors(connection, [args.flavor])
+    (named,) = nova_flavors.read(connection, [args.flavor])
     specs = named.flavor.extra_specs
     request = flavors.request_of(named.name, specs, profiles)
     return _text(
         args, specs, profiles, count=request.vdisks, gib=request.vdisk_gb
     )
+
+
+def _read_server(
+    connection: cloud.Connection, name_or_id: str
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the extra specs of a server's flavor and its vdisks' volumes.
+
+    :raises DiskPlacerError: there is no such server, none of its volumes is a
+        vdisk, or an API does not answer.
+    """
+    disks = {disk.uuid for disk in cloud.placement(connection).disks()}
+    with cloud.convert_errors(f'server {name_or_id}'):
+        server = connection.compute.find_server(
+            name_or_id, ignore_missing=False, all_projects=True
+        )
+        server = connection.compute.get_server(server['id'])
+        volumes = [
+            connection.block_storage.get_volume(attached['id'])
+            for attached in server['attached_volumes'] or ()
+        ]
+    volume_ids = tuple(
+        volume['id']
+        for volume in volumes
+        if not disks.isdisjoint(cinder_volumes.location_of(volume))
+    )
+    if not volume_ids:
+        raise exception.DiskPlacerError(
+            f'server {name_or_id}: none of its {len(volumes)} volumes is a '
+            'vdisk'
+        )
+    return dict(server['flavor']['extra_specs'] or {}), volume_ids
 
 
 def _text(

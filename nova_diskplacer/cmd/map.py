@@ -33,8 +33,10 @@ from nova_diskplacer import arguments
 from nova_diskplacer import exception
 from nova_diskplacer import report_format
 from nova_diskplacer import reports
+from nova_diskplacer.client import cinder_volumes
 from nova_diskplacer.client import cloud
 from nova_diskplacer.client import facts as facts_
+from nova_diskplacer.client import map_facts
 from nova_diskplacer.client import placement_disks
 from nova_diskplacer.client import vdisk_map
 from nova_diskplacer.client import views
@@ -152,11 +154,11 @@ def _read_names(
     )
     try:
         with cloud.convert_errors('the map shows IDs instead of names'):
-            servers = cloud.servers_of(cloud.read_servers(connection))
+            servers = map_facts.servers_of(map_facts.read_servers(connection))
             volumes = connection.block_storage.volumes(
                 details=True, all_projects=True
             )
-            return servers, cloud.devices_of(volumes)
+            return servers, cinder_volumes.devices_of(volumes)
     except exception.DiskPlacerError as error:
         print(f'diskplacer-manage: {error}', file=sys.stderr)
         return {}, {}

@@ -23,8 +23,8 @@ from oslo_config import cfg
 
 from nova_diskplacer import exit_status
 from nova_diskplacer import flavor
-from nova_diskplacer.client import cloud as client_cloud
 from nova_diskplacer.client import flavors
+from nova_diskplacer.client import nova_flavors
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.profiles import advice
@@ -159,7 +159,7 @@ def _apply(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     connection = cloud.connection(args)
     apply(
         connection,
-        client_cloud.read_flavors(connection, args.flavors),
+        nova_flavors.read(connection, args.flavors),
         profiles.find(args.profile),
         profiles,
         args.volume_type or conf.diskplacer_api.volume_type,
@@ -170,7 +170,7 @@ def _apply(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 def apply(
     connection: typing.Any,
-    chosen: collections.abc.Iterable[client_cloud.NamedFlavor],
+    chosen: collections.abc.Iterable[nova_flavors.NamedFlavor],
     profile: definitions.Profile,
     profiles: catalogue.Catalogue,
     volume_type: str | None,
@@ -195,7 +195,7 @@ def apply(
 
             change.write(unset, nova_flavor.set_keys)
 
-    for line in client_cloud.apply_profile(
+    for line in nova_flavors.apply_profile(
         chosen, profile, profiles, volume_type, write if yes else None
     ):
         print(line)
@@ -245,7 +245,5 @@ def _diff(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 def _read_flavors(args: argparse.Namespace) -> list[advice.Flavor]:
     return [
         named.flavor
-        for named in client_cloud.read_flavors(
-            cloud.connection(args), args.flavors
-        )
+        for named in nova_flavors.read(cloud.connection(args), args.flavors)
     ]

@@ -33,7 +33,7 @@ from nova_diskplacer import flavor as flavor_
 from nova_diskplacer import report_format
 from nova_diskplacer import reports
 from nova_diskplacer.api import backend_media
-from nova_diskplacer.client import cloud as client_cloud
+from nova_diskplacer.client import nova_flavors
 from nova_diskplacer.client import placement_disks
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import common
@@ -232,7 +232,7 @@ class Reader:
         connection = cloud.connection(argparse.Namespace(os_cloud=None))
         profiles = catalogue.load(self._conf.diskplacer.profile_dirs)
         with_vdisks = []
-        for named in client_cloud.read_flavors(connection):
+        for named in nova_flavors.read(connection):
             specs = advice.effective_specs(named.flavor.extra_specs, profiles)
             sizes = [
                 specs.get(flavor_.NAMESPACE + name, '')

@@ -17,6 +17,7 @@ import typing
 
 from nova_diskplacer.client import cloud
 from nova_diskplacer.client import disk_views
+from nova_diskplacer.client import map_facts
 from nova_diskplacer.client import placement_disks
 from nova_diskplacer.client.osc import base
 
@@ -52,6 +53,6 @@ class ShowDisk(base.ShowOne):
     def take_action(
         self, args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[typing.Any, ...]]:
-        facts = cloud.read(self.connection, disk=args.disk)
+        facts = map_facts.read(self.connection, disk=args.disk)
         (disk,) = facts.disks.values()
         return disk_views.disk_fields(facts, disk)

@@ -16,9 +16,9 @@ import argparse
 import typing
 
 from nova_diskplacer import exit_status
-from nova_diskplacer.client import cloud
 from nova_diskplacer.client import flavors
 from nova_diskplacer.client import guest
+from nova_diskplacer.client import nova_flavors
 from nova_diskplacer.client.osc import base
 from nova_diskplacer.profiles import advice
 
@@ -35,7 +35,7 @@ class ListFlavors(base.Lister):
     def take_action(self, args: argparse.Namespace) -> _Table:
         profiles = base.load_profiles(args)
         return flavors.table(
-            [named.flavor for named in cloud.read_flavors(self.connection)],
+            [named.flavor for named in nova_flavors.read(self.connection)],
             profiles,
         )
 
@@ -53,7 +53,7 @@ class ShowFlavor(base.ShowOne):
     def take_action(
         self, args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[typing.Any, ...]]:
-        (named,) = cloud.read_flavors(self.connection, [args.flavor])
+        (named,) = nova_flavors.read(self.connection, [args.flavor])
         return flavors.fields(named.flavor, base.load_profiles(args))
 
 
@@ -111,8 +111,8 @@ class ApplyProfile(base.Command):
     def take_action(self, args: argparse.Namespace) -> None:
         profiles = base.load_profiles(args)
         profile = profiles.find(args.profile)
-        lines = cloud.apply_profile(
-            cloud.read_flavors(self.connection, args.flavors),
+        lines = nova_flavors.apply_profile(
+            nova_flavors.read(self.connection, args.flavors),
             profile,
             profiles,
             args.volume_type,
@@ -122,7 +122,7 @@ class ApplyProfile(base.Command):
             self.app.stdout.write(line + '\n')
 
     def _write(self, id_: str, change: flavors.Change) -> None:
-        cloud.change_flavor(self.connection, id_, change)
+        nova_flavors.write_specs(self.connection, id_, change)
 
 
 class CheckProfiles(base.Lister):
@@ -144,7 +144,7 @@ class CheckProfiles(base.Lister):
         profiles = base.load_profiles(args)
         findings = [
             finding
-            for named in cloud.read_flavors(self.connection, args.flavors)
+            for named in nova_flavors.read(self.connection, args.flavors)
             for finding in advice.check(named.flavor, profiles)
         ]
         self.status = exit_status.of(findings)

@@ -25,6 +25,8 @@ from nova_diskplacer.client import disk_views
 from nova_diskplacer.client import flavors
 from nova_diskplacer.client import fleet
 from nova_diskplacer.client import fleet_metrics
+from nova_diskplacer.client import map_facts
+from nova_diskplacer.client import nova_flavors
 from nova_diskplacer.client import placement_disks
 from nova_diskplacer.client import vdisk_map
 from nova_diskplacer.client import views
@@ -63,7 +65,7 @@ class ListVDisks(base.Lister):
         views.add_options(parser)
 
     def take_action(self, args: argparse.Namespace) -> _Table:
-        facts = cloud.read(self.connection, args.host)
+        facts = map_facts.read(self.connection, args.host)
         rows, findings = views.make_map(facts, args, args.status)
         self.status = views.status_of(findings)
         for line in views.finding_lines(findings):
@@ -84,7 +86,7 @@ class Check(base.Lister):
         base.add_profile_dirs(parser)
 
     def take_action(self, args: argparse.Namespace) -> _Table:
-        facts = cloud.read(self.connection, args.host)
+        facts = map_facts.read(self.connection, args.host)
         findings = vdisk_map.findings(
             facts,
             vdisk_map.entries(facts),
@@ -92,7 +94,7 @@ class Check(base.Lister):
             args.pending,
         )
         profiles = base.load_profiles(args)
-        for named in cloud.read_flavors(self.connection):
+        for named in nova_flavors.read(self.connection):
             for problem in advice.check(named.flavor, profiles):
                 findings.append(
                     vdisk_map.Finding('flavor', '', named.name, problem.text)
@@ -138,7 +140,7 @@ class Capacity(base.Lister):
             raise exception.DiskPlacerError(
                 '--metrics: is for all flavors, not with --flavor'
             )
-        (named,) = cloud.read_flavors(self.connection, [args.flavor])
+        (named,) = nova_flavors.read(self.connection, [args.flavor])
         request = flavors.request_of(
             named.name, named.flavor.extra_specs, profiles
         )
@@ -158,7 +160,7 @@ class Capacity(base.Lister):
         profiles: catalogue.Catalogue,
     ) -> _Table:
         requests = flavors.requests_of(
-            (named.flavor for named in cloud.read_flavors(self.connection)),
+            (named.flavor for named in nova_flavors.read(self.connection)),
             profiles,
         )
         disks = placement_disks.read_space(

@@ -21,6 +21,7 @@ from openstack import exceptions as sdk_exc
 from nova_diskplacer import constants
 from nova_diskplacer import flavor
 from nova_diskplacer import terminal
+from nova_diskplacer.client import cinder_volumes
 from nova_diskplacer.client import cloud
 from nova_diskplacer.client import facts as facts_
 from nova_diskplacer.client import placement_disks
@@ -139,12 +140,14 @@ class Reader:
                     details=True, all_projects=True
                 )
             )
-            moving = {volume['id'] for volume in cloud.exported(volumes)}
+            moving = {
+                volume['id'] for volume in cinder_volumes.exported(volumes)
+            }
             here = [
                 volume_of(volume)
                 for volume in volumes
                 if (
-                    facts_.is_host(cloud.host_of(volume), host)
+                    facts_.is_host(cinder_volumes.host_of(volume), host)
                     and (volume['id'] in moving or self._has_data(volume))
                 )
                 or (volume['id'] in moving and self._has_left(volume, host))
@@ -171,7 +174,7 @@ class Reader:
         return volume
 
     def _has_data(self, volume: Item) -> bool:
-        return not self._disks.isdisjoint(cloud.location_of(volume))
+        return not self._disks.isdisjoint(cinder_volumes.location_of(volume))
 
     def _connections(self, server_id: str) -> dict[str, Item]:
         """Return the connections of a server's attachments, by volume."""
@@ -254,14 +257,14 @@ def volume_of(
         {},
     )
     root = server['root_device_name'] if server else None
-    location = cloud.location_of(volume)
-    host, section = cloud.backend_of(volume)
+    location = cinder_volumes.location_of(volume)
+    host, section = cinder_volumes.backend_of(volume)
     return facts.Volume(
         volume['id'],
         volume['size'],
         host,
         section,
-        location if cloud.is_location(location) else Location(),
+        location if cinder_volumes.is_location(location) else Location(),
         attached.get('server_id'),
         volume['status'] or '',
         volume['volume_type'],

@@ -16,6 +16,7 @@ import collections
 import collections.abc
 
 from nova_diskplacer.client import capacity
+from nova_diskplacer.client import cinder_volumes
 from nova_diskplacer.client import cloud
 from nova_diskplacer.client import facts as facts_
 from nova_diskplacer.client import placement_disks
@@ -61,7 +62,7 @@ class Room:
                 if _serves(service)
             )
             self._backends = _by_section(
-                cloud.backend_of(service)
+                cinder_volumes.backend_of(service)
                 for service in cloud.read_volume_services(self._connection)
                 if _serves(service)
             )

@@ -25,8 +25,8 @@ import uuid
 import fixtures
 
 from nova_diskplacer import constants
-from nova_diskplacer.client import cloud
 from nova_diskplacer.client import facts
+from nova_diskplacer.client import map_facts
 from nova_diskplacer.client import vdisk_map
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.placement import client as placement_client
@@ -123,7 +123,7 @@ class PendingTest(base.AgentTestCase):
                 volumes=lambda **_: self.volumes
             ),
         )
-        known = cloud.read(connection)
+        known = map_facts.read(connection)
         return sum(
             int(one.text.split()[0])
             for one in vdisk_map.findings(known, vdisk_map.entries(known), NOW)
