@@ -22,7 +22,7 @@ from typing import Any
 import numpy
 
 from nova_diskplacer.agent import spindown
-from nova_diskplacer.io_weights import bfq_settings
+from nova_diskplacer.io_weights import disk_trials
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.monitor import elastic_status
@@ -128,7 +128,7 @@ def _disk(
         standby_seconds=standby.seconds if standby else None,
         saved_joules=standby.joules if standby else None,
         speed=device.mbps * 1e6 or None,
-        turn_seconds=bfq_settings.turn_s(device, trial) if trial else None,
+        turn_seconds=disk_trials.turn_s(device, trial) if trial else None,
         lost=trial.lost if trial else None,
         error=decision.refusals.get(device.uuid, '') if decision else '',
         left_out=decision.left_out.get(device.uuid, '') if decision else '',

@@ -23,7 +23,6 @@ prefer`` allows.
 import collections
 import collections.abc
 import contextlib
-import dataclasses
 import math
 import os
 
@@ -37,6 +36,7 @@ from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.io_weights import disk_trials
 from nova_diskplacer.io_weights import turns
 from nova_diskplacer.monitor import types
 
@@ -46,11 +46,6 @@ _STRICT = 'iosched/strict_guarantees'
 _LOW_LATENCY = 'iosched/low_latency'
 _MAX_BUDGET = 'iosched/max_budget'
 
-# Indexes of the turns until a disk has been tried: those of several lowered
-# servers may cost a seek each.
-_OF_ONE = 1
-_OF_SEVERAL = len(turns.TURNS_S) - 1
-
 _SECTOR = 512
 
 # In the order in which they are written. The first shows whether this BFQ has
@@ -59,21 +54,9 @@ _SECTOR = 512
 _NAMES = (_STRICT, _LOW_LATENCY, _MAX_BUDGET)
 _SAVED = (*_NAMES, 'iosched/slice_idle_us')
 
-# Seconds for which a disk stays set after it was contended last, and counts as
-# one with several lowered servers after it had them last: both come and go.
+# Seconds for which a disk stays set after it was contended last: loads come
+# and go.
 _KEPT_S = 10.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Load:
-    """A disk at its limit whose active servers differ in weight.
-
-    ``lowered`` is the number of active servers with a lowered weight in an
-    interval, ``throughput`` the sum of both directions in bytes/s.
-    """
-
-    lowered: int
-    throughput: float
 
 
 def find_contended(
@@ -100,11 +83,6 @@ def find_contended(
         for uuid, active_weights in active.items()
         if len(set(active_weights)) > 1
     }
-
-
-def turn_s(device: Device, trial: turns.Trial) -> float | None:
-    """Return the seconds of a turn on a disk, None for BFQ's own settings."""
-    return None if trial.choice is None else _choices(device)[trial.choice]
 
 
 def settings(
@@ -140,11 +118,8 @@ class BFQSettings:
             self._write_back,
             sys,
         )
-        self._conf = conf
         self._kept_s: dict[str, float] = {}
-        self._several_s: dict[str, float] = {}
-        # by the UUID of a disk, and whether several servers are lowered
-        self._trials: dict[tuple[str, bool], turns.Trial] = {}
+        self._trials = disk_trials.DiskTrials(conf)
         # by the UUID of a disk: of what is in force there
         self._in_force: dict[str, turns.Trial] = {}
         # disks with saved settings that have BFQ's own
@@ -153,7 +128,7 @@ class BFQSettings:
 
     def apply(
         self,
-        contended: collections.abc.Mapping[Device, Load],
+        contended: collections.abc.Mapping[Device, disk_trials.Load],
         seconds: float,
     ) -> dict[str, turns.Trial]:
         """Set these disks, and restore others soon; repeatable.
@@ -167,25 +142,9 @@ class BFQSettings:
             soon, by UUID.
         :raises DiskError: the saved settings cannot be listed.
         """
-        self._several_s = _less(self._several_s, seconds) | {
-            device.uuid: _KEPT_S
-            for device, load in contended.items()
-            if load.lowered > 1
-        }
-        tried = {
-            (device.uuid, device.uuid in self._several_s)
-            for device in contended
-        }
-        self._trials = {
-            key: trial if key in tried else turns.pause(trial, seconds)
-            for key, trial in self._trials.items()
-        }
-        trials = {
-            device.uuid: self._try(device, load, seconds)
-            for device, load in contended.items()
-        }
+        trials = self._trials.step(contended, seconds)
         devices = {device.uuid: device for device in contended}
-        self._kept_s = _less(self._kept_s, seconds) | dict.fromkeys(
+        self._kept_s = disk_trials.less(self._kept_s, seconds) | dict.fromkeys(
             trials, _KEPT_S
         )
         self._in_force = {
@@ -205,8 +164,7 @@ class BFQSettings:
                 failed[uuid] = str(error)
                 # what is not in force is not tried
                 self._in_force.pop(uuid, None)
-                for several in (False, True):
-                    self._trials.pop((uuid, several), None)
+                self._trials.forget(uuid)
         for uuid, reason in failed.items():
             self._log.log(
                 uuid,
@@ -225,34 +183,10 @@ class BFQSettings:
         self._kept_s.clear()
         self._saved.restore_all(self._saved.uuids())
 
-    def _try(self, device: Device, load: Load, seconds: float) -> turns.Trial:
-        """Return the trial of a disk after an interval."""
-        # read here: what restores settings needs no correct options
-        prefer: str = self._conf.diskplacer_weights.prefer
-        choices = _choices(device)
-        several = device.uuid in self._several_s
-        trial = self._trials.get((device.uuid, several))
-        if trial is None:
-            first = min(_OF_SEVERAL if several else _OF_ONE, len(choices) - 1)
-            mild = prefer == turns.THROUGHPUT
-            trial = turns.Trial(None if mild else first)
-        before = trial.left_s
-        trial = turns.step(
-            trial,
-            load.throughput,
-            seconds,
-            choices,
-            turns.ALLOWED[prefer],
-        )
-        if before is None and trial.left_s is not None:
-            _log_kept(device, trial, prefer)
-        self._trials[device.uuid, several] = trial
-        return trial
-
     def _change(
         self, device: Device, trial: turns.Trial, is_saved: bool
     ) -> None:
-        seconds = turn_s(device, trial)
+        seconds = disk_trials.turn_s(device, trial)
         if seconds is not None:
             self._own.discard(device.uuid)
             self._set(device, settings(device, seconds, trial.reference))
@@ -314,35 +248,3 @@ class BFQSettings:
                         saved.device, name, saved.values[name], self._sys
                     )
         return True
-
-
-def _less(
-    left_s: collections.abc.Mapping[str, float], seconds: float
-) -> dict[str, float]:
-    """Return what is left of seconds after an interval, where any is."""
-    return {
-        uuid: left - seconds for uuid, left in left_s.items() if left > seconds
-    }
-
-
-def _choices(device: Device) -> tuple[float, ...]:
-    """Return the turns that can be set; there is one without a known speed."""
-    return turns.TURNS_S if device.mbps else turns.TURNS_S[-1:]
-
-
-def _log_kept(device: Device, trial: turns.Trial, prefer: str) -> None:
-    """Log what a trial has found."""
-    seconds = turn_s(device, trial)
-    if seconds is None or trial.lost is None:
-        LOG.info(
-            "Disk %s keeps BFQ's own settings: any turns cost more than the "
-            '%.0f %% of the throughput of [diskplacer_weights] prefer = %s.',
-            device.uuid, 100 * turns.ALLOWED[prefer], prefer,
-        )  # fmt: skip
-    else:
-        LOG.info(
-            'Disk %s has turns of %.0f ms: they cost %.0f %% of its '
-            'throughput, and may cost %.0f %%.',
-            device.uuid, 1000 * seconds, 100 * trial.lost,
-            100 * turns.ALLOWED[prefer],
-        )  # fmt: skip

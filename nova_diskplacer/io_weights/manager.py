@@ -24,6 +24,7 @@ from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import bfq_settings
 from nova_diskplacer.io_weights import controller_finder
 from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.io_weights import disk_trials
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
@@ -179,7 +180,7 @@ class WeightManager:
 
     def _contended_by_bfq(
         self, sample: types.Sample
-    ) -> dict[Device, bfq_settings.Load]:
+    ) -> dict[Device, disk_trials.Load]:
         contended = bfq_settings.find_contended(
             sample.pairs, sample.idle.tolist(), self._weights
         )
@@ -194,7 +195,7 @@ class WeightManager:
                 continue
             throughput = state.read_bytes + state.write_bytes
             if turns.is_counted(throughput, state.busy):
-                loads[sample.devices[uuid]] = bfq_settings.Load(
+                loads[sample.devices[uuid]] = disk_trials.Load(
                     lowered, throughput
                 )
         return loads

@@ -27,6 +27,7 @@ from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import bfq_settings
 from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.io_weights import disk_trials
 from nova_diskplacer.io_weights import turns
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
@@ -246,7 +247,7 @@ class SettingsTest(BFQTestCase):
     def setUp(self):
         super().setUp()
         self.settings = bfq_settings.BFQSettings(self.conf)
-        self.contended = {device_of(DISK): bfq_settings.Load(1, 1e8)}
+        self.contended = {device_of(DISK): disk_trials.Load(1, 1e8)}
         self.original = self.values()
 
     def values(self):

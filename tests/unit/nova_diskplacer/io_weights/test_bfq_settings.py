@@ -24,6 +24,7 @@ from nova_diskplacer.host import state_file
 from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import bfq_settings
+from nova_diskplacer.io_weights import disk_trials
 from tests import configured
 
 A = Device('disk-a', 'sda', '8:0', rotational=True, mbps=160)
@@ -133,7 +134,7 @@ class BFQSettingsTest(testtools.TestCase):
             return []
 
     def apply(self, *contended, seconds=1.0, lowered=2, mbps=160):
-        load = bfq_settings.Load(lowered, mbps * 1e6)
+        load = disk_trials.Load(lowered, mbps * 1e6)
         return self.settings.apply(dict.fromkeys(contended, load), seconds)
 
     def test_turns_cost_no_more_than_the_operator_prefers(self):

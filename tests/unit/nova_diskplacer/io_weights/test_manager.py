@@ -29,6 +29,7 @@ from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import bfq_settings
 from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.io_weights import disk_trials
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.io_weights import turns
@@ -207,7 +208,7 @@ class WeightManagerTest(testtools.TestCase):
         self.active = {A.uuid: controllers.IO_COST_CONTROLLER}
         self.apply(other=1, intervals=5)
         found = self.bfq_settings.contended
-        load = bfq_settings.Load(1, 120.0)
+        load = disk_trials.Load(1, 120.0)
         self.assertEqual([{}, {A: load}, {}, {}], found[:4])
         self.assertEqual({}, found[-1])
 

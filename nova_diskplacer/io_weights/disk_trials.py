@@ -1,0 +1,154 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Keeps the trials of the turns of disks.
+
+A disk has a trial of its own while one server there has a lowered weight, and
+another one while several have, because their turns cost more.
+"""
+
+import collections.abc
+import dataclasses
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_diskplacer.host.devices import Device
+from nova_diskplacer.io_weights import turns
+
+LOG = logging.getLogger(__name__)
+
+# Indexes of the turns until a disk has been tried: those of several lowered
+# servers may cost a seek each.
+_OF_ONE = 1
+_OF_SEVERAL = len(turns.TURNS_S) - 1
+
+# Seconds for which a disk counts as one with several lowered servers after it
+# had them last: they come and go.
+_SEVERAL_S = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """A disk at its limit whose active servers differ in weight.
+
+    ``lowered`` is the number of active servers with a lowered weight in an
+    interval, ``throughput`` the sum of both directions in bytes/s.
+    """
+
+    lowered: int
+    throughput: float
+
+
+class DiskTrials:
+    """The trials of disks at their limit whose active servers differ."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._several_s: dict[str, float] = {}
+        # by the UUID of a disk, and whether several servers are lowered
+        self._trials: dict[tuple[str, bool], turns.Trial] = {}
+
+    def step(
+        self,
+        contended: collections.abc.Mapping[Device, Load],
+        seconds: float,
+    ) -> dict[str, turns.Trial]:
+        """Return the trials of these disks after an interval, by UUID.
+
+        The trials of all others pause.
+
+        :param seconds: the length of the interval.
+        """
+        self._several_s = less(self._several_s, seconds) | {
+            device.uuid: _SEVERAL_S
+            for device, load in contended.items()
+            if load.lowered > 1
+        }
+        tried = {
+            (device.uuid, device.uuid in self._several_s)
+            for device in contended
+        }
+        self._trials = {
+            key: trial if key in tried else turns.pause(trial, seconds)
+            for key, trial in self._trials.items()
+        }
+        return {
+            device.uuid: self._try(device, load, seconds)
+            for device, load in contended.items()
+        }
+
+    def forget(self, uuid: str) -> None:
+        """Forget the trials of a disk."""
+        for several in (False, True):
+            self._trials.pop((uuid, several), None)
+
+    def _try(self, device: Device, load: Load, seconds: float) -> turns.Trial:
+        """Return the trial of a disk after an interval."""
+        # read here: what restores settings needs no correct options
+        prefer: str = self._conf.diskplacer_weights.prefer
+        choices = _choices(device)
+        several = device.uuid in self._several_s
+        trial = self._trials.get((device.uuid, several))
+        if trial is None:
+            first = min(_OF_SEVERAL if several else _OF_ONE, len(choices) - 1)
+            mild = prefer == turns.THROUGHPUT
+            trial = turns.Trial(None if mild else first)
+        before = trial.left_s
+        trial = turns.step(
+            trial,
+            load.throughput,
+            seconds,
+            choices,
+            turns.ALLOWED[prefer],
+        )
+        if before is None and trial.left_s is not None:
+            _log_kept(device, trial, prefer)
+        self._trials[device.uuid, several] = trial
+        return trial
+
+
+def turn_s(device: Device, trial: turns.Trial) -> float | None:
+    """Return the seconds of a turn on a disk, None for BFQ's own settings."""
+    return None if trial.choice is None else _choices(device)[trial.choice]
+
+
+def less(
+    left_s: collections.abc.Mapping[str, float], seconds: float
+) -> dict[str, float]:
+    """Return what is left of seconds after an interval, where any is."""
+    return {
+        uuid: left - seconds for uuid, left in left_s.items() if left > seconds
+    }
+
+
+def _choices(device: Device) -> tuple[float, ...]:
+    """Return the turns that can be set; there is one without a known speed."""
+    return turns.TURNS_S if device.mbps else turns.TURNS_S[-1:]
+
+
+def _log_kept(device: Device, trial: turns.Trial, prefer: str) -> None:
+    """Log what a trial has found."""
+    seconds = turn_s(device, trial)
+    if seconds is None or trial.lost is None:
+        LOG.info(
+            "Disk %s keeps BFQ's own settings: any turns cost more than the "
+            '%.0f %% of the throughput of [diskplacer_weights] prefer = %s.',
+            device.uuid, 100 * turns.ALLOWED[prefer], prefer,
+        )  # fmt: skip
+    else:
+        LOG.info(
+            'Disk %s has turns of %.0f ms: they cost %.0f %% of its '
+            'throughput, and may cost %.0f %%.',
+            device.uuid, 1000 * seconds, 100 * trial.lost,
+            100 * turns.ALLOWED[prefer],
+        )  # fmt: skip
