@@ -158,13 +158,14 @@ class BFQSettings:
             try:
                 if uuid in devices:
                     self._change(devices[uuid], trials[uuid], uuid in saved)
+                    self._trials.log_kept(devices[uuid], trials[uuid])
                 elif uuid not in self._kept_s:
                     self._saved.restore(uuid)
             except (exception.DiskPlacerError, OSError) as error:
                 failed[uuid] = str(error)
                 # what is not in force is not tried
                 self._in_force.pop(uuid, None)
-                self._trials.forget(uuid)
+                self._trials.take_back(uuid)
         for uuid, reason in failed.items():
             self._log.log(
                 uuid,

@@ -57,6 +57,12 @@ class DiskTrials:
         self._several_s: dict[str, float] = {}
         # by the UUID of a disk, and whether several servers are lowered
         self._trials: dict[tuple[str, bool], turns.Trial] = {}
+        # the same, as if no disk had been tried in the last interval
+        self._untried: dict[tuple[str, bool], turns.Trial] = {}
+        # disks whose trial has ended in the last interval
+        self._ended: set[str] = set()
+        # disks whose settings are not those of their trial
+        self._not_set: set[str] = set()
 
     def step(
         self,
@@ -74,47 +80,78 @@ class DiskTrials:
             for device, load in contended.items()
             if load.lowered > 1
         }
-        tried = {
-            (device.uuid, device.uuid in self._several_s)
-            for device in contended
-        }
-        self._trials = {
-            key: trial if key in tried else turns.pause(trial, seconds)
+        self._untried = {
+            key: turns.pause(trial, seconds)
             for key, trial in self._trials.items()
         }
-        return {
-            device.uuid: self._try(device, load, seconds)
-            for device, load in contended.items()
-        }
+        before = self._trials
+        self._trials = self._untried.copy()
+        self._ended.clear()
+        trials = {}
+        for device, load in contended.items():
+            key = device.uuid, device.uuid in self._several_s
+            choices = _choices(device)
+            if device.uuid in self._not_set:
+                trial = self._untried.get(key) or self._first(key, choices)
+            else:
+                trial = before.get(key) or self._first(key, choices)
+                trial = self._step(trial, key, choices, load, seconds)
+            trials[device.uuid] = self._trials[key] = trial
+        self._not_set -= trials.keys()
+        return trials
 
-    def forget(self, uuid: str) -> None:
-        """Forget the trials of a disk."""
-        for several in (False, True):
-            self._trials.pop((uuid, several), None)
+    def take_back(self, uuid: str) -> None:
+        """Do not count the last interval, whose trial could not be set.
 
-    def _try(self, device: Device, load: Load, seconds: float) -> turns.Trial:
-        """Return the trial of a disk after an interval."""
+        Nor is the next one counted: nobody knows what is set meanwhile.
+        """
+        self._not_set.add(uuid)
+        for key in ((uuid, False), (uuid, True)):
+            if key in self._untried:
+                self._trials[key] = self._untried[key]
+            else:
+                self._trials.pop(key, None)
+
+    def log_kept(self, device: Device, trial: turns.Trial) -> None:
+        """Log what a trial has found if it has ended in the last interval."""
+        if device.uuid in self._ended:
+            _log_kept(device, trial, self._prefer)
+
+    @property
+    def _prefer(self) -> str:
         # read here: what restores settings needs no correct options
         prefer: str = self._conf.diskplacer_weights.prefer
-        choices = _choices(device)
-        several = device.uuid in self._several_s
-        trial = self._trials.get((device.uuid, several))
-        if trial is None:
-            first = min(_OF_SEVERAL if several else _OF_ONE, len(choices) - 1)
-            mild = prefer == turns.THROUGHPUT
-            trial = turns.Trial(None if mild else first)
-        before = trial.left_s
-        trial = turns.step(
+        return prefer
+
+    def _first(
+        self, key: tuple[str, bool], choices: tuple[float, ...]
+    ) -> turns.Trial:
+        """Return the trial of a disk that was never tried."""
+        if self._prefer == turns.THROUGHPUT:
+            return turns.Trial(None)
+        _, several = key
+        first = _OF_SEVERAL if several else _OF_ONE
+        return turns.Trial(min(first, len(choices) - 1))
+
+    def _step(
+        self,
+        trial: turns.Trial,
+        key: tuple[str, bool],
+        choices: tuple[float, ...],
+        load: Load,
+        seconds: float,
+    ) -> turns.Trial:
+        """Return the trial of a disk after an interval that counts."""
+        after = turns.step(
             trial,
             load.throughput,
             seconds,
             choices,
-            turns.ALLOWED[prefer],
+            turns.ALLOWED[self._prefer],
         )
-        if before is None and trial.left_s is not None:
-            _log_kept(device, trial, prefer)
-        self._trials[device.uuid, several] = trial
-        return trial
+        if trial.left_s is None and after.left_s is not None:
+            self._ended.add(key[0])
+        return after
 
 
 def turn_s(device: Device, trial: turns.Trial) -> float | None:

@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import json
 import os
 import shutil
@@ -325,6 +326,56 @@ class BFQSettingsTest(testtools.TestCase):
             (4, None), (trials[A.uuid].choice, trials[A.uuid].lost)
         )
         self.assertEqual(SEVERAL, self.get(A))
+
+    def test_a_failure_takes_nothing_from_what_trials_have_found(self):
+        """A queue may hang for a moment, whatever its disk was tried with."""
+        for _ in range(30):
+            self.apply(A, lowered=2)
+        for _ in range(40):
+            own = self.get(A) == ORIGINAL
+            before = self.apply(A, lowered=1, mbps=160 if own else 130)
+        self.assertEqual(
+            (0, 60.0), (before[A.uuid].choice, before[A.uuid].kept_s)
+        )
+        with fixtures.MockPatchObject(sysfs, 'read', side_effect=OSError):
+            self.assertEqual({}, self.apply(A, lowered=1))
+        # nobody knows what was set while this interval was measured
+        after = self.apply(A, lowered=1, mbps=1)
+        self.assertEqual(
+            before[A.uuid],
+            dataclasses.replace(after[A.uuid], paused_s=0.0),
+        )
+        after = self.apply(A, lowered=1)
+        self.assertEqual(before[A.uuid].left_s - 1, after[A.uuid].left_s)
+        # the trial of several servers has not failed at all
+        self.assertEqual(0, self.apply(A, lowered=2)[A.uuid].choice)
+
+    def test_a_failure_to_restore_takes_nothing_from_trials(self):
+        for _ in range(30):
+            self.apply(A, lowered=1)
+        for _ in range(9):
+            self.apply()
+        with fixtures.MockPatchObject(
+            block_queue, 'write', side_effect=OSError('busy')
+        ):
+            self.apply()
+        self.assertEqual(
+            1, self.log.output.count('disk-a are not changed: busy')
+        )
+        self.apply()
+        self.assertEqual(ORIGINAL, self.get(A))
+        self.assertEqual(0, self.apply(A, lowered=1)[A.uuid].choice)
+
+    def test_a_result_that_cannot_be_set_is_not_logged(self):
+        self.conf.set_override('prefer', 'throughput', 'diskplacer_weights')
+        for _ in range(25):
+            self.apply(A, lowered=1)
+        with fixtures.MockPatchObject(sysfs, 'read', side_effect=OSError):
+            self.apply(A, lowered=1)
+        self.assertNotIn('has turns of', self.log.output)
+        for _ in range(2):
+            self.apply(A, lowered=1)
+        self.assertEqual(1, self.log.output.count('has turns of 2 ms'))
 
     def test_restored_by_another_agent_after_each_write(self):
         steps = 0
