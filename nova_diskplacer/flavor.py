@@ -23,6 +23,7 @@ from oslo_utils import uuidutils
 
 from nova_diskplacer import constants
 from nova_diskplacer import mapping
+from nova_diskplacer.mapping import stripe_disks
 
 NAMESPACE = 'diskplacer:'
 
@@ -75,25 +76,6 @@ Profiles = collections.abc.Mapping[str, Profile]
 
 #: An empty catalogue of profiles.
 NO_PROFILES: Profiles = types.MappingProxyType({})
-
-_MOST = constants.MAX_STRIPE_DISKS
-_STRIPED_DISKS = f'an integer from 2 to {_MOST}'
-_ELASTIC_DISKS = (
-    'MINIMUM-MAXIMUM, such as 1-4, where the maximum is at most '
-    f'{_MOST} and a multiple of the smaller minimum'
-)
-_STRIPE_DISKS = f'{_STRIPED_DISKS}, or {_ELASTIC_DISKS}'
-_STRIPE_DISKS_PATTERN = '|'.join(
-    (
-        *(str(number) for number in range(2, _MOST + 1)),
-        *(
-            f'{low}-{high}'
-            for high in range(2, _MOST + 1)
-            for low in range(1, high)
-            if high % low == 0
-        ),
-    )
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,8 +162,8 @@ SPECS = {
         'one. The vdisk has as many equal parts as disks at most, each '
         'rounded up to a GiB, and its disks, LVM disks, share them. It is '
         'lost with any one of them.',
-        pattern=_STRIPE_DISKS_PATTERN,
-        allowed=_STRIPE_DISKS,
+        pattern=stripe_disks.PATTERN,
+        allowed=stripe_disks.ALLOWED,
     ),
     'vdisks_per_disk': Spec(
         'Maximum number of vdisks of a server that ``round_robin`` puts on '
@@ -366,39 +348,14 @@ def parse(
             f'{NAMESPACE}{name} is required with {given}; Nova accepts the '
             'flavor without, because it checks each extra spec by itself'
         )
-    _add_stripe(values)
+    values[STRIPE_DISKS], values['widest_disks'] = stripe_disks.parse(
+        values.get('mapping', ROUND_ROBIN), values.get(STRIPE_DISKS)
+    )
     values.pop(IO_TIER, None)
     if profile:
         values[PROFILE] = profile.name
         values['cache_mode'] = profile.cache_mode
     return VDiskRequest(**values)
-
-
-def _add_stripe(values: dict[str, typing.Any]) -> None:
-    """Replace the disks of a stripe by their numbers.
-
-    :raises ValueError: they do not fit the mapping.
-    """
-    policy = values.get('mapping', ROUND_ROBIN)
-    form = {STRIPED: _STRIPED_DISKS, ELASTIC: _ELASTIC_DISKS}.get(policy)
-    text = values.pop(STRIPE_DISKS, None)
-    if form is None:
-        if text is not None:
-            raise ValueError(
-                f'{NAMESPACE}{STRIPE_DISKS}={text} is allowed only with '
-                f'{NAMESPACE}mapping={STRIPED} or {ELASTIC}, not with '
-                f'{NAMESPACE}mapping={policy}'
-            )
-        return
-    low, dash, high = (text or '').partition('-')
-    if text is None or bool(dash) != (policy == ELASTIC):
-        raise ValueError(
-            f'{NAMESPACE}mapping={policy} requires {NAMESPACE}{STRIPE_DISKS}, '
-            f'{form}' + (f', not {text}' if text else '')
-        )
-    values[STRIPE_DISKS] = int(low)
-    if dash:
-        values['widest_disks'] = int(high)
 
 
 def _without_namespace(
