@@ -133,6 +133,9 @@ BENCHMARKS = {
         CLOUD,
         (
             'nova_diskplacer/agent/placement_sync.py',
+            'nova_diskplacer/agent/provider_traits.py',
+            'nova_diskplacer/agent/provider_tree.py',
+            'nova_diskplacer/agent/reported_disks.py',
             'nova_diskplacer/placement',
             'nova_diskplacer/report_format.py',
             'nova_diskplacer/reports.py',

@@ -16,7 +16,7 @@ import collections
 import collections.abc
 import dataclasses
 
-from nova_diskplacer.agent import placement_sync
+from nova_diskplacer.agent import reported_disks
 from nova_diskplacer.disks import discover
 from nova_diskplacer.monitor import host_status
 from nova_diskplacer.placement import match_claims
@@ -26,7 +26,7 @@ PendingSince = collections.abc.Mapping[tuple[str, str], float]
 
 
 def pending_since(
-    reported: collections.abc.Iterable[placement_sync.ReportedDisk],
+    reported: collections.abc.Iterable[reported_disks.ReportedDisk],
     before: PendingSince,
     now: float,
 ) -> PendingSince:
@@ -44,7 +44,7 @@ def pending_since(
 
 def build_disks(
     disks: collections.abc.Iterable[discover.Disk],
-    reported: collections.abc.Iterable[placement_sync.ReportedDisk],
+    reported: collections.abc.Iterable[reported_disks.ReportedDisk],
     since: PendingSince,
 ) -> list[host_status.Disk]:
     """Return the status of each disk of the host.
@@ -78,7 +78,7 @@ def build_disks(
 
 
 def _rows(
-    reported: collections.abc.Iterable[placement_sync.ReportedDisk],
+    reported: collections.abc.Iterable[reported_disks.ReportedDisk],
 ) -> collections.abc.Iterator[tuple[str, match_claims.Row]]:
     """Yield the claims of servers on disks, matched with their vdisks."""
     claims: dict[str, dict[str, int]] = collections.defaultdict(dict)

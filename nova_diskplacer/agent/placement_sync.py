@@ -26,8 +26,10 @@ from oslo_log import log as logging
 from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.agent import forgotten
+from nova_diskplacer.agent import provider_traits
+from nova_diskplacer.agent import provider_tree
+from nova_diskplacer.agent import reported_disks
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import probes
 from nova_diskplacer.placement import client as placement_client
@@ -36,37 +38,8 @@ from nova_diskplacer.placement import traits
 
 LOG = logging.getLogger(__name__)
 
-# The traits of disk providers that the agent sets and removes.
-_DISK_TRAITS = {
-    placement_client.DISK_TRAIT,
-    traits.FORGOTTEN,
-    traits.LVM,
-    *traits.MEDIA.values(),
-    *traits.CACHE_MODES.values(),
-    *traits.HEALTH.values(),
-}
-
-_HEALTH_TRAITS = set(traits.HEALTH.values())
-
-FOREIGN = constants.FOREIGN
-
-# Attempts to set traits: nova-compute changes the compute node's, too.
-_ATTEMPTS = 3
 
 CacheModes = collections.abc.Mapping[str, str | None]
-
-
-@dataclasses.dataclass(frozen=True)
-class ReportedDisk:
-    """A disk as it is reported to the schedulers."""
-
-    disk: discover.Disk
-    figures: inventory.DiskFigures
-
-    @property
-    def used(self) -> tuple[int, int]:
-        """Return the claimed capacity in GiB and throughput in MB/s."""
-        return self.figures.used_gb, self.figures.used_mbps
 
 
 class PlacementSync:
@@ -89,23 +62,25 @@ class PlacementSync:
         retention: forgotten.Retention = lambda: None,
     ) -> None:
         self._client = client
-        self._compute_node = compute_node
-        self._forgotten = forgotten.Forgotten(client, compute_node, retention)
-        self._known: dict[str, tuple[int, ReportedDisk]] = {}
-        # disks that were moved into the tree, and have been here since
-        self._moved: set[str] = set()
-        self._cache_modes: CacheModes = {}
         self._log = log_once.ChangeLogger(LOG, logging.ERROR)
-        self._tree_known = False
-        self.root: str | None = None
+        self._tree = provider_tree.ProviderTree(
+            client, compute_node, retention, self._log
+        )
+        self._known: dict[str, tuple[int, reported_disks.ReportedDisk]] = {}
+        self._cache_modes: CacheModes = {}
         #: the disks to report; None until a first round knows all of them
-        self.reported: list[ReportedDisk] | None = None
+        self.reported: list[reported_disks.ReportedDisk] | None = None
+
+    @property
+    def root(self) -> str | None:
+        """UUID of the compute node's provider, None if it has none."""
+        return self._tree.root
 
     def reconcile(
         self,
         disks: list[discover.Disk],
         cache_modes: CacheModes = types.MappingProxyType({}),
-    ) -> list[ReportedDisk]:
+    ) -> list[reported_disks.ReportedDisk]:
         """Update the providers and return the disks to report.
 
         An unreadable disk without a provider is not reported. Afterwards
@@ -123,20 +98,24 @@ class PlacementSync:
             self._known = {}
             self._cache_modes = cache_modes
         try:
-            return self._reconcile([comparable(disk) for disk in disks])
+            return self._reconcile(
+                [reported_disks.comparable(disk) for disk in disks]
+            )
         except exception.PlacementError:
-            # Placement may have lost even our resource classes and traits.
-            self._tree_known = False
+            self._tree.doubt()
             raise
 
-    def _reconcile(self, disks: list[discover.Disk]) -> list[ReportedDisk]:
-        providers = self._providers(disks)
-        marked = providers.pop(self._root(), None) is not None
-        used = self._client.used_resources(self._root()) if disks else {}
+    def _reconcile(
+        self, disks: list[discover.Disk]
+    ) -> list[reported_disks.ReportedDisk]:
+        providers = self._tree.read({disk.uuid for disk in disks})
+        root = self._tree.known_root
+        marked = providers.pop(root, None) is not None
+        used = self._client.used_resources(root) if disks else {}
         last = {known.disk.uuid: known for known in self.reported or ()}
-        self._moved &= {
-            disk.uuid for disk in disks if disk.health != discover.MISSING
-        }
+        self._tree.keep_moved(
+            {disk.uuid for disk in disks if disk.health != discover.MISSING}
+        )
         reported = []
         conflict = None
         is_complete = True
@@ -165,25 +144,25 @@ class PlacementSync:
                 conflict = error
         if is_complete:
             self.reported = reported
-            usable = any(known.disk.health != FOREIGN for known in reported)
+            usable = any(
+                known.disk.health != constants.FOREIGN for known in reported
+            )
             if marked != usable:
                 host_traits = {traits.HOST} if usable else set()
-                self._set_traits(self._root(), {traits.HOST}, host_traits)
-        self._forgotten.delete_expired()
+                provider_traits.replace(
+                    self._client, root, {traits.HOST}, host_traits
+                )
+        self._tree.delete_expired()
         if conflict is not None:
             raise conflict
         return reported
-
-    def _root(self) -> str:
-        assert self.root is not None  # noqa: S101
-        return self.root
 
     def _unchanged(
         self,
         disk: discover.Disk,
         provider: placement_client.Provider | None,
         used: placement_client.Resources | None,
-    ) -> ReportedDisk | None:
+    ) -> reported_disks.ReportedDisk | None:
         """Return the result of the previous round if it still holds."""
         if provider is None or disk.uuid not in self._known:
             return None
@@ -197,38 +176,13 @@ class PlacementSync:
             return None
         return last
 
-    def _providers(
-        self, disks: list[discover.Disk]
-    ) -> dict[str, placement_client.Provider]:
-        if self._tree_known:
-            providers = self._client.tree(self._root())
-            if {provider.uuid for provider in providers} >= {
-                disk.uuid for disk in disks
-            }:
-                return {provider.uuid: provider for provider in providers}
-        node = self._client.provider_by_name(self._compute_node)
-        if node is None:
-            self.root = None
-            raise exception.NoComputeNode(
-                f'compute node {self._compute_node} has no resource provider '
-                'yet: nova-compute creates it at its start; its name is the '
-                'hypervisor hostname, see [diskplacer] compute_node'
-            )
-        if not self._tree_known or node.uuid != self.root:
-            self._client.ensure_names()
-            self._forgotten.load()
-            self.root = node.uuid
-            self._tree_known = True
-        tree = self._client.tree(self._root())
-        return {provider.uuid: provider for provider in tree}
-
     def _update_provider(
         self,
         disk: discover.Disk,
         provider: placement_client.Provider | None,
         *,
         is_new: bool,
-    ) -> ReportedDisk | None:
+    ) -> reported_disks.ReportedDisk | None:
         """Update the provider of a disk, and return the disk to report.
 
         :param is_new: whether nothing is known of it that could be reported
@@ -239,117 +193,20 @@ class PlacementSync:
         if provider is None:
             if disk.health in discover.UNAVAILABLE:
                 return None
-            if not self._place_in_tree(disk):
-                return ReportedDisk(
-                    dataclasses.replace(disk, health=FOREIGN),
+            if not self._tree.place(disk.uuid):
+                return reported_disks.ReportedDisk(
+                    dataclasses.replace(disk, health=constants.FOREIGN),
                     inventory.compute_figures(disk, {}).offered,
                 )
-        health = {
-            trait
-            for name, trait in traits.HEALTH.items()
-            if name == disk.health
-        }
-        if disk.medium:
-            disk_traits = {
-                placement_client.DISK_TRAIT,
-                traits.MEDIA[disk.medium],
-            }
-            disk_traits |= health
-            mode = self._cache_modes.get(disk.uuid)
-            if mode is not None:
-                disk_traits.add(traits.CACHE_MODES[mode])
-            if naming.is_entry(disk.path):
-                disk_traits.add(traits.LVM)
-            self._set_traits(disk.uuid, _DISK_TRAITS, disk_traits)
-        else:
-            self._set_traits(disk.uuid, _HEALTH_TRAITS, health)
+        managed, required = provider_traits.of_disk(
+            disk, self._cache_modes.get(disk.uuid)
+        )
+        provider_traits.replace(self._client, disk.uuid, managed, required)
         figures = inventory.sync_disk(
             self._client, disk.uuid, lambda: _inspect_again(disk, is_new)
         )
         self._log.clear(disk.uuid)
-        return ReportedDisk(disk, figures.offered)
-
-    def _place_in_tree(self, disk: discover.Disk) -> bool:
-        """Put the disk's provider into the tree of the compute node.
-
-        An existing provider is moved, never deleted and created again:
-        nova-compute of its former host may know it for long, see
-        ``forgotten``.
-
-        If another agent takes it back, both hosts have a disk of this UUID,
-        and it is left there.
-
-        :returns: False if servers of another host have allocations of it, or
-            another host has the disk as well.
-        """
-        root = self._root()
-        name = forgotten.name(self._compute_node, disk.uuid)
-        present = self._client.provider(disk.uuid)
-        if present is None:
-            self._client.create_provider(disk.uuid, name, root)
-            LOG.info(
-                'The agent created a resource provider for disk %s.', disk.uuid
-            )
-        elif present.root != root:
-            if disk.uuid in self._moved and present.parent:
-                self._log.log(
-                    disk.uuid,
-                    'Disk %s is on two hosts: %s has taken its provider back '
-                    'from compute node %s. The agent does not offer it here '
-                    'until it is forgotten there, or this agent starts anew.',
-                    disk.uuid,
-                    present.name.removesuffix(forgotten.name('', disk.uuid)),
-                    self._compute_node,
-                )
-                return False
-            if not self._clear_inventories(disk.uuid):
-                self._log.log(
-                    disk.uuid,
-                    'Disk %s belongs to the tree of provider %s, where it '
-                    'still has allocations. The agent offers it here when '
-                    'they are gone.',
-                    disk.uuid,
-                    present.root,
-                )
-                return False
-            self._client.move_provider(disk.uuid, name, root)
-            self._moved.add(disk.uuid)
-            LOG.info(
-                'The agent moved the resource provider of disk %s into the '
-                'tree of compute node %s.',
-                disk.uuid,
-                self._compute_node,
-            )
-        return True
-
-    def _clear_inventories(self, uuid: str) -> bool:
-        """Delete the inventories of a provider.
-
-        :returns: False if the provider has allocations.
-        :raises Conflict: Nova claimed something in the meantime.
-        """
-        generation, inventories = self._client.inventories(uuid)
-        if self._client.provider_allocations(uuid):
-            return False
-        if inventories:
-            self._client.set_inventories(uuid, generation, {})
-        return True
-
-    def _set_traits(
-        self, uuid: str, managed: set[str], required: set[str]
-    ) -> None:
-        """Replace the managed traits of a provider; keep all others."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            generation, present = self._client.traits(uuid)
-            traits_ = present - managed | required
-            if traits_ == present:
-                return
-            try:
-                self._client.set_traits(uuid, generation, traits_)
-                return
-            except exception.Conflict:
-                if attempt == _ATTEMPTS:
-                    raise
+        return reported_disks.ReportedDisk(disk, figures.offered)
 
     def _remove_provider(self, provider: placement_client.Provider) -> None:
         """Remove the provider of a forgotten disk from the tree.
@@ -357,22 +214,12 @@ class PlacementSync:
         A provider with allocations stays and offers nothing.
         """
         self._known.pop(provider.uuid, None)
-        if self._clear_inventories(provider.uuid):
-            # An agent that restarts finds the provider by this trait.
-            self._set_traits(provider.uuid, _DISK_TRAITS, {traits.FORGOTTEN})
-            self._client.move_provider(provider.uuid, provider.name, None)
-            self._forgotten.add(provider.uuid)
-            self._log.clear(provider.uuid)
-            LOG.info(
-                'Disk %s is gone. The agent removed its provider from the '
-                'tree of compute node %s.',
-                provider.uuid,
-                self._compute_node,
-            )
+        if self._tree.take_out(provider):
             return
-        self._set_traits(
+        provider_traits.replace(
+            self._client,
             provider.uuid,
-            _HEALTH_TRAITS,
+            provider_traits.HEALTH,
             {traits.HEALTH[constants.MISSING]},
         )
         inventory.sync_disk(
@@ -396,8 +243,3 @@ def _inspect_again(disk: discover.Disk, is_new: bool) -> discover.Disk:
         # Older values must not replace those of the provider.
         raise exception.Conflict(f'disk {disk.uuid} does not answer in time')
     return seen
-
-
-def comparable(disk: discover.Disk) -> discover.Disk:
-    """Return the disk without the fields that change on their own."""
-    return dataclasses.replace(disk, free_bytes=0, late=False)

@@ -24,7 +24,7 @@ import oslo_messaging
 
 from nova_diskplacer import report_format
 from nova_diskplacer import reports
-from nova_diskplacer.agent import placement_sync
+from nova_diskplacer.agent import reported_disks
 from nova_diskplacer.disks import vdisk as vdisk_
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import retry_logger
@@ -138,7 +138,7 @@ class Reporter:
         self,
         provider: str,
         cache_mode: str | None,
-        disks: collections.abc.Iterable[placement_sync.ReportedDisk],
+        disks: collections.abc.Iterable[reported_disks.ReportedDisk],
         activity: DiskActivity,
         requested: bool = False,
     ) -> None:
@@ -190,7 +190,7 @@ def smooth(before: Pressure, now: Pressure) -> Pressure:
 
 
 def _disk(
-    reported: placement_sync.ReportedDisk, activity: DiskActivity
+    reported: reported_disks.ReportedDisk, activity: DiskActivity
 ) -> dict[str, typing.Any]:
     disk = reported.disk
     measured: dict[str, typing.Any] = {}

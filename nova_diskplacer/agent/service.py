@@ -13,7 +13,6 @@
 """The agent: checks the disks, updates Placement and sends reports."""
 
 import contextlib
-import dataclasses
 import os
 import threading
 import time
@@ -24,13 +23,14 @@ from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer import reports
-from nova_diskplacer.agent import build_host_status
 from nova_diskplacer.agent import cache_mode
 from nova_diskplacer.agent import compute_node
 from nova_diskplacer.agent import exporters
 from nova_diskplacer.agent import forgotten
 from nova_diskplacer.agent import io_control
+from nova_diskplacer.agent import known_disks
 from nova_diskplacer.agent import placement_sync
+from nova_diskplacer.agent import reported_disks
 from nova_diskplacer.agent import reporter
 from nova_diskplacer.agent import server_tasks
 from nova_diskplacer.disks import bind_failures
@@ -83,14 +83,9 @@ class Agent:
         self._stopped = threading.Event()
         self._check_now = threading.Event()
         self._reconcile_now = threading.Event()
-        self._state = threading.Lock()
+        self._known = known_disks.KnownDisks()
         self._requested = self._fresh_requested = False
         self._last_change = 0.0
-        self._disks: list[discover.Disk] | None = None
-        self._modes: cache_mode.Modes = {}
-        self._reported: list[placement_sync.ReportedDisk] | None = None
-        self._pending_since: build_host_status.PendingSince = {}
-        self._root: str | None = None
         self._reporter = reporter.Reporter(
             self._sender,
             conf.host,
@@ -104,8 +99,8 @@ class Agent:
         self._io_control = io_control.IOControl(
             conf,
             lambda: self._server_tasks.servers,
-            lambda: self._disks,
-            self._free_gb,
+            lambda: self._known.disks,
+            self._known.free_gb,
         )
         self._watch_log = retry_logger.RetryLogger(
             f'{conf.diskplacer.disk_root} cannot be read',
@@ -183,19 +178,17 @@ class Agent:
         :raises OSError: the disk root cannot be read.
         """
         requested, self._requested = self._requested, False
-        before, modes_before = self._disks, self._modes
+        before, modes_before = self._known.checked()
         disks = None
         try:
             disks = discover_disks(self._conf.diskplacer.disk_root)
         finally:
             # Nothing is reported of disks that cannot be read.
-            with self._state:
-                self._disks = disks
+            self._known.set_disks(disks)
         modes = self._cache_modes.determine(
             disks, self._server_tasks.servers or []
         )
-        with self._state:
-            self._modes = modes
+        self._known.set_modes(modes)
         if (disks, modes) != (before, modes_before):
             self._poll_often()
         if (
@@ -210,8 +203,7 @@ class Agent:
 
         :raises PlacementError: the update is not complete.
         """
-        with self._state:
-            disks, modes = self._disks, self._modes
+        disks, modes = self._known.checked()
         if disks is None:
             return
         fresh_requested, self._fresh_requested = self._fresh_requested, False
@@ -222,29 +214,16 @@ class Agent:
             self._node.missing()
             raise
         finally:
-            # The thread that checks the disks may report at any moment.
-            with self._state:
-                self._root = self._placement_sync.root
-                reported = self._placement_sync.reported
-                if reported is not self._reported:
-                    self._reported = reported
-                    self._pending_since = build_host_status.pending_since(
-                        reported or [], self._pending_since, time.time()
-                    )
+            self._known.set_reported(
+                self._placement_sync.root, self._placement_sync.reported
+            )
             self._report(fresh_requested)
 
     def current_status(self) -> status.HostStatus:
         """Return the status of the host; any thread may call it."""
-        with self._state:
-            disks, reported = self._disks, self._reported
-            since = self._pending_since
         return status.HostStatus(
             host=self._conf.host,
-            disks=None
-            if disks is None
-            else build_host_status.build_disks(
-                disks, with_known_figures(reported or [], disks), since
-            ),
+            disks=self._known.status(),
             checked=self._watch_log.succeeded,
             placement_updated=self._placement_log.succeeded,
             reported=self._sender.sending.succeeded,
@@ -261,14 +240,6 @@ class Agent:
             return settling.of_host(root, time.time())
         # the check of the disks logs what is wrong
         return ()
-
-    def _free_gb(self) -> dict[str, int]:
-        """Return the GiB that no claim and no vdisk takes, by disk."""
-        with self._state:
-            return {
-                reported_disk.disk.uuid: reported_disk.figures.free_gb
-                for reported_disk in self._reported or ()
-            }
 
     def _update_placement(self) -> None:
         options = self._conf.diskplacer_agent
@@ -305,7 +276,7 @@ class Agent:
         interval = self._conf.diskplacer_agent.watch_interval
         before: set[str] | None = None
         while not self._stopped.wait(interval):
-            if (disks := self._disks) is not None:
+            if (disks := self._known.disks) is not None:
                 self._server_tasks.run(disks)
             servers = {
                 server.uuid for server in self._server_tasks.servers or ()
@@ -329,21 +300,15 @@ class Agent:
             self._stopped.wait(_LISTEN_RETRY)
 
     def _report(self, requested: bool) -> None:
-        with self._state:
-            # what a former run has reported holds until its disks are known
-            if (
-                self._root is None
-                or self._disks is None
-                or self._reported is None
-            ):
-                return
-            self._reporter.update(
-                self._root,
-                cache_mode.common(self._modes.values()),
-                with_known_figures(self._reported, self._disks),
+        self._known.report(
+            lambda root, mode, disks: self._reporter.update(
+                root,
+                mode,
+                disks,
                 self._io_control.disk_activity(),
                 requested,
             )
+        )
 
 
 def until_next(interval: float, now: float) -> float:
@@ -364,7 +329,7 @@ def discover_disks(disk_root: str) -> list[discover.Disk]:
     :raises OSError: the disk root cannot be read.
     """
     disks = [
-        placement_sync.comparable(disk)
+        reported_disks.comparable(disk)
         for disk in discover.discover(disk_root)
     ]
     if not disks and not os.path.isdir(disk_root):
@@ -373,28 +338,6 @@ def discover_disks(disk_root: str) -> list[discover.Disk]:
             'diskplacer-manage disk prepare creates it'
         )
     return disks
-
-
-def with_known_figures(
-    reported: list[placement_sync.ReportedDisk], disks: list[discover.Disk]
-) -> list[placement_sync.ReportedDisk]:
-    """Return the current disks with the last known figures.
-
-    A disk without a provider is left out.
-    """
-    last = {
-        reported_disk.disk.uuid: reported_disk for reported_disk in reported
-    }
-    return [
-        placement_sync.ReportedDisk(
-            dataclasses.replace(disk, health=placement_sync.FOREIGN)
-            if last[disk.uuid].disk.health == placement_sync.FOREIGN
-            else disk,
-            last[disk.uuid].figures,
-        )
-        for disk in disks
-        if disk.uuid in last
-    ]
 
 
 def _health_by_disk(disks: list[discover.Disk]) -> dict[str, str]:

@@ -13,6 +13,7 @@
 import uuid
 from unittest import mock
 
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.disks import discover
@@ -66,7 +67,9 @@ class ReconcileTest(base.TestCase):
     def test_volume_groups_have_a_trait(self):
         group, other = self.disks.add(), self.disks.add()
         naming = mock.Mock(is_entry=lambda path: path.endswith(group))
-        with mock.patch('nova_diskplacer.agent.placement_sync.naming', naming):
+        with mock.patch(
+            'nova_diskplacer.agent.provider_traits.naming', naming
+        ):
             self.reconcile()
         plain = {'STORAGE_DISK_HDD', 'CUSTOM_DISKPLACER'}
         self.assertEqual(
@@ -402,7 +405,7 @@ class ReconcileTest(base.TestCase):
         """Forget a disk at time 0; returns it and a clock to set."""
         clock = [0]
         self.sync = placement_sync.PlacementSync(self.client, base.NODE, keep)
-        self.sync._forgotten._clock = lambda: clock[0]
+        self.sync._tree._forgotten._clock = lambda: clock[0]
         disk = self.disks.add()
         self.reconcile()
         forgotten = self.disks.forget(disk)
@@ -548,7 +551,7 @@ class ReconcileTest(base.TestCase):
             self.assertIn(disk, self.reconcile())
         # it was taken once, and once back
         self.assertEqual(
-            [discover.OK, placement_sync.FOREIGN, placement_sync.FOREIGN],
+            [discover.OK, constants.FOREIGN, constants.FOREIGN],
             [offer.disk.health for offer in offers],
         )
         self.assertEqual(
@@ -590,7 +593,7 @@ class ReconcileTest(base.TestCase):
         sync = placement_sync.PlacementSync(self.client, 'compute-2')
         for _ in range(3):
             offers = sync.reconcile(self.disks.all())
-        self.assertEqual(placement_sync.FOREIGN, offers[0].disk.health)
+        self.assertEqual(constants.FOREIGN, offers[0].disk.health)
         self.assertEqual(
             self.root, self.placement.provider(disk)['parent_provider_uuid']
         )

@@ -15,7 +15,7 @@
 import os
 import time
 
-from nova_diskplacer.agent import placement_sync
+from nova_diskplacer.agent import reported_disks
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import standby
 from tests.functional.disks import base
@@ -56,9 +56,9 @@ class StandbyTest(base.VDiskTestCase):
         self.assertGreaterEqual(self.check(), 1)
 
     def test_the_mark_is_no_change_of_the_disk(self):
-        before = placement_sync.comparable(self.look())
+        before = reported_disks.comparable(self.look())
         standby.set_mark(self.disk, True)
-        self.assertEqual(before, placement_sync.comparable(self.look()))
+        self.assertEqual(before, reported_disks.comparable(self.look()))
         self.assertEqual(
             {os.path.basename(self.disk)}, standby.marked(self.root)
         )

@@ -33,7 +33,7 @@ from cinder_vdisk_mapper.backend import lvm as backend_lvm
 from nova_diskplacer import exception
 from nova_diskplacer.agent import build_io_status
 from nova_diskplacer.agent import io_loop
-from nova_diskplacer.agent import placement_sync
+from nova_diskplacer.agent import reported_disks
 from nova_diskplacer.agent import service
 from nova_diskplacer.agent import slow_checks
 from nova_diskplacer.disks import discover
@@ -229,7 +229,7 @@ class HangingTestCase(base.LVMTestCase):
 
         def work():
             disks = service.discover_disks(self.root)
-            seen = placement_sync.comparable(
+            seen = reported_disks.comparable(
                 discover.inspect(
                     self.root, self.healthy, patience=probes.TIMEOUT
                 )

@@ -25,7 +25,7 @@ from oslo_config import cfg
 
 from nova_diskplacer import conf
 from nova_diskplacer import exception
-from nova_diskplacer.agent import placement_sync
+from nova_diskplacer.agent import reported_disks
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
@@ -52,7 +52,7 @@ def seen_by_agent(root):
     Not by its service: to import that takes an emulated guest long.
     """
     return [
-        placement_sync.comparable(disk) for disk in discover.discover(root)
+        reported_disks.comparable(disk) for disk in discover.discover(root)
     ]
 
 

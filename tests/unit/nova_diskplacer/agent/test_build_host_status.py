@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oslotest import base
 
 from nova_diskplacer.agent import build_host_status
-from nova_diskplacer.agent import placement_sync
+from nova_diskplacer.agent import reported_disks
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import inventory
@@ -33,7 +33,7 @@ def reported(uuid, claims, vdisks=(), **fields):
     figures = inventory.DiskFigures(
         100, 0, sum(claims.values()), 150, 0, claims
     )
-    return placement_sync.ReportedDisk(disk, figures)
+    return reported_disks.ReportedDisk(disk, figures)
 
 
 def build(found, since=None, disks=None):

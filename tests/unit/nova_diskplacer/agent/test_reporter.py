@@ -19,12 +19,12 @@ import fixtures
 from oslotest import base
 
 from nova_diskplacer import report_format
-from nova_diskplacer.agent import placement_sync
+from nova_diskplacer.agent import reported_disks
 from nova_diskplacer.agent import reporter
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from tests.fakes import disks as fake_disks
-from tests.unit.nova_diskplacer.agent import test_service
+from tests.unit.nova_diskplacer.agent import test_reported_disks
 
 
 class ReporterTest(base.BaseTestCase):
@@ -45,8 +45,8 @@ class ReporterTest(base.BaseTestCase):
     def update(self, pressure=0, asked=False, idle=None, moves=None, **disk):
         """Return what the agent sends: a report, a heartbeat or None."""
         self.sent.clear()
-        reported = placement_sync.ReportedDisk(
-            fake_disks.make_disk('a', **disk), test_service.FIGURES
+        reported = reported_disks.ReportedDisk(
+            fake_disks.make_disk('a', **disk), test_reported_disks.FIGURES
         )
         self.reporter.update(
             'root',

@@ -16,54 +16,8 @@ import fixtures
 from oslotest import base
 
 from nova_diskplacer import exception
-from nova_diskplacer.agent import placement_sync
 from nova_diskplacer.agent import service
-from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.vdisk import VDisk
-from nova_diskplacer.placement import inventory
 from tests.fakes import disks as fake_disks
-
-FIGURES = inventory.DiskFigures(100, 10, 20, 150, 30)
-
-
-class AsSeenTest(base.BaseTestCase):
-    def test_figures_stay_and_disks_are_as_they_are(self):
-        before = fake_disks.make_disk('a')
-        now = fake_disks.make_disk(
-            'a',
-            health=discover.READ_ONLY,
-            vdisks=(VDisk('volume-1', '1', None, 1 << 30),),
-        )
-        self.assertEqual(
-            [placement_sync.ReportedDisk(now, FIGURES)],
-            service.with_known_figures(
-                [placement_sync.ReportedDisk(before, FIGURES)], [now]
-            ),
-        )
-
-    def test_a_disk_that_placement_does_not_know_is_left_out(self):
-        a, b = fake_disks.make_disk('a'), fake_disks.make_disk('b')
-        seen = service.with_known_figures(
-            [placement_sync.ReportedDisk(a, FIGURES)], [a, b]
-        )
-        self.assertEqual([a], [one.disk for one in seen])
-
-    def test_a_disk_that_is_gone_is_left_out(self):
-        a, b = fake_disks.make_disk('a'), fake_disks.make_disk('b')
-        reported = [
-            placement_sync.ReportedDisk(a, FIGURES),
-            placement_sync.ReportedDisk(b, FIGURES),
-        ]
-        seen = service.with_known_figures(reported, [b])
-        self.assertEqual([b], [one.disk for one in seen])
-
-    def test_a_foreign_disk_stays_foreign(self):
-        foreign = fake_disks.make_disk('a', health=placement_sync.FOREIGN)
-        seen = service.with_known_figures(
-            [placement_sync.ReportedDisk(foreign, FIGURES)],
-            [fake_disks.make_disk('a')],
-        )
-        self.assertEqual(placement_sync.FOREIGN, seen[0].disk.health)
 
 
 class FindTest(base.BaseTestCase):
