@@ -63,25 +63,21 @@ def find_contended(
     pairs: collections.abc.Iterable[types.ConsumerDisk],
     idle: collections.abc.Iterable[bool],
     weights: collections.abc.Mapping[types.ConsumerDisk, int],
-) -> dict[str, int]:
+) -> dict[str, dict[str, int]]:
     """Find the disks whose active servers differ in weight.
 
     :param idle: whether a pair had no requests in the last interval.
-    :returns: the number of active servers with a lowered weight on each such
-        disk, by UUID.
+    :returns: the weights of active servers by key, on each such disk by UUID.
     """
-    active = collections.defaultdict(list)
+    active: dict[str, dict[str, int]] = collections.defaultdict(dict)
     for pair, is_idle in zip(pairs, idle, strict=True):
         if not is_idle:
-            active[pair[1]].append(
-                weights.get(pair, controllers.DEFAULT_WEIGHT)
-            )
+            key, uuid = pair
+            active[uuid][key] = weights.get(pair, controllers.DEFAULT_WEIGHT)
     return {
-        uuid: sum(
-            weight < controllers.DEFAULT_WEIGHT for weight in active_weights
-        )
-        for uuid, active_weights in active.items()
-        if len(set(active_weights)) > 1
+        uuid: of_servers
+        for uuid, of_servers in active.items()
+        if len(set(of_servers.values())) > 1
     }
 
 

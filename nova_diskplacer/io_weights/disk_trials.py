@@ -23,6 +23,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_diskplacer.host.devices import Device
+from nova_diskplacer.io_weights import presence
 from nova_diskplacer.io_weights import turns
 
 LOG = logging.getLogger(__name__)
@@ -42,11 +43,13 @@ class Load:
     """A disk at its limit whose active servers differ in weight.
 
     ``lowered`` is the number of active servers with a lowered weight in an
-    interval, ``throughput`` the sum of both directions in bytes/s.
+    interval, ``throughput`` the sum of both directions in bytes/s, and
+    ``servers`` are the keys of all active servers.
     """
 
     lowered: int
     throughput: float
+    servers: frozenset[str]
 
 
 class DiskTrials:
@@ -57,7 +60,8 @@ class DiskTrials:
         self._several_s: dict[str, float] = {}
         # by the UUID of a disk, and whether several servers are lowered
         self._trials: dict[tuple[str, bool], turns.Trial] = {}
-        # the same, as if no disk had been tried in the last interval
+        self._present: dict[tuple[str, bool], presence.Presence] = {}
+        # the trials, as if no disk had been tried in the last interval
         self._untried: dict[tuple[str, bool], turns.Trial] = {}
         # disks whose trial has ended in the last interval
         self._ended: set[str] = set()
@@ -142,12 +146,16 @@ class DiskTrials:
         seconds: float,
     ) -> turns.Trial:
         """Return the trial of a disk after an interval that counts."""
+        present = self._present.get(key, presence.Presence())
+        present = presence.step(present, load.servers, seconds)
+        self._present[key] = present
         after = turns.step(
             trial,
             load.throughput,
             seconds,
             choices,
             turns.ALLOWED[self._prefer],
+            present.servers,
         )
         if trial.left_s is None and after.left_s is not None:
             self._ended.add(key[0])

@@ -185,7 +185,7 @@ class WeightManager:
             sample.pairs, sample.idle.tolist(), self._weights
         )
         loads = {}
-        for uuid, lowered in contended.items():
+        for uuid, weights in contended.items():
             state = sample.disks.get(uuid)
             if (
                 state is None
@@ -196,7 +196,12 @@ class WeightManager:
             throughput = state.read_bytes + state.write_bytes
             if turns.is_counted(throughput, state.busy):
                 loads[sample.devices[uuid]] = disk_trials.Load(
-                    lowered, throughput
+                    lowered=sum(
+                        weight < controllers.DEFAULT_WEIGHT
+                        for weight in weights.values()
+                    ),
+                    throughput=throughput,
+                    servers=frozenset(weights),
                 )
         return loads
 

@@ -16,9 +16,10 @@ With short turns light servers wait less. They cost a disk that seeks much of
 its throughput, and a disk without seeks nothing. So a load that lasts is
 tried: with BFQ's own settings, whose throughput is the reference, and then
 with turns from the shortest on. The first ones that cost no more than allowed
-are kept, or else BFQ's own settings. Later the disk is tried again. A load
-that pauses may be another one afterwards, so its trial is given up, and after
-a long pause the disk is tried as one that was never tried.
+are kept, or else BFQ's own settings. Later the disk is tried again, and sooner
+if other servers use it. A load that pauses may be another one afterwards, so
+its trial is given up, and after a long pause the disk is tried as one that was
+never tried.
 """
 
 import collections.abc
@@ -57,6 +58,12 @@ _FORGET_S = 300.0
 _KEPT_S = 60.0
 _MAX_KEPT_S = 960.0
 
+# Seconds until other servers are a reason for the next trial: in multiples of
+# what the last one took, and at least. Servers that come and go all the time
+# have the disk tried for a tenth of the time.
+_RESTS = 9.0
+_MIN_REST_S = 60.0
+
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
@@ -70,7 +77,10 @@ class Trial:
     the throughput when BFQ's own settings were tried last, in bytes/s, None
     before. ``paused_s`` is the time since the last interval that was counted.
     ``lost`` is the share of the reference that the kept choice cost when it
-    was tried, None before.
+    was tried, None before. ``servers`` are those that used the disk when the
+    last trial ended, None before; ``rest_s`` is the time until other servers
+    are a reason for the next one. ``tried_s`` is how long the present trial
+    has taken.
     """
 
     choice: int | None
@@ -81,6 +91,9 @@ class Trial:
     reference: float | None = None
     paused_s: float = 0.0
     lost: float | None = None
+    servers: frozenset[str] | None = None
+    rest_s: float = 0.0
+    tried_s: float = 0.0
 
 
 def is_counted(throughput: float, busy: float) -> bool:
@@ -98,6 +111,7 @@ def step(
     seconds: float,
     turns_s: collections.abc.Sequence[float],
     allowed: float,
+    servers: frozenset[str],
 ) -> Trial:
     """Return the state after an interval that is counted.
 
@@ -106,20 +120,31 @@ def step(
     :param throughput: bytes/s of all servers in the interval.
     :param turns_s: the turns that can be tried, from the shortest on.
     :param allowed: share of the throughput that turns may cost.
+    :param servers: those that use the disk, see ``presence``.
     """
     if trial.left_s is not None:
         left_s = trial.left_s - seconds
-        if left_s > 0:
-            return dataclasses.replace(trial, left_s=left_s, paused_s=0.0)
+        rest_s = max(0.0, trial.rest_s - seconds)
+        is_other = not rest_s and trial.servers not in (None, servers)
+        if left_s > 0 and not is_other:
+            return dataclasses.replace(
+                trial, left_s=left_s, rest_s=rest_s, paused_s=0.0
+            )
         return dataclasses.replace(
             trial,
             choice=None,
             before=trial.choice,
             left_s=None,
             paused_s=0.0,
+            tried_s=0.0,
         )
-    counted = (*trial.counted, (seconds, throughput))
-    trial = dataclasses.replace(trial, counted=counted, paused_s=0.0)
+    trial = dataclasses.replace(
+        trial,
+        counted=(*trial.counted, (seconds, throughput)),
+        paused_s=0.0,
+        tried_s=trial.tried_s + seconds,
+    )
+    counted = trial.counted
     if sum(length for length, _ in counted) < _STEP_S:
         return trial
     mean = _mean(counted)
@@ -128,10 +153,10 @@ def step(
         return dataclasses.replace(trial, choice=0, counted=(), reference=mean)
     lost = max(0.0, 1.0 - mean / trial.reference)
     if lost <= allowed:
-        return _keep(trial, choice, lost)
+        return _keep(trial, choice, lost, servers)
     if choice + 1 < len(turns_s):
         return dataclasses.replace(trial, choice=choice + 1, counted=())
-    return _keep(trial, None, 0.0)
+    return _keep(trial, None, 0.0, servers)
 
 
 def pause(trial: Trial, seconds: float) -> Trial:
@@ -150,13 +175,15 @@ def pause(trial: Trial, seconds: float) -> Trial:
             choice=trial.choice, reference=trial.reference, lost=trial.lost
         )
     if trial.choice is None:
-        return _keep(trial, None, 0.0)
+        return _keep(trial, None, 0.0, trial.servers)
     return Trial(
         choice=trial.before,
         left_s=trial.kept_s,
         kept_s=trial.kept_s,
         reference=trial.reference,
         lost=trial.lost,
+        servers=trial.servers,
+        rest_s=_rest_s(trial),
     )
 
 
@@ -171,7 +198,12 @@ def _mean(counted: collections.abc.Sequence[tuple[float, float]]) -> float:
     return moved / measured
 
 
-def _keep(trial: Trial, choice: int | None, lost: float) -> Trial:
+def _keep(
+    trial: Trial,
+    choice: int | None,
+    lost: float,
+    servers: frozenset[str] | None,
+) -> Trial:
     """Return the state at the end of a trial.
 
     The next one is later if this one has confirmed the one before.
@@ -184,4 +216,11 @@ def _keep(trial: Trial, choice: int | None, lost: float) -> Trial:
         kept_s=kept_s,
         reference=trial.reference,
         lost=lost,
+        servers=servers,
+        rest_s=_rest_s(trial),
     )
+
+
+def _rest_s(trial: Trial) -> float:
+    """Return for how long after a trial other servers are no reason."""
+    return max(_MIN_REST_S, _RESTS * trial.tried_s)

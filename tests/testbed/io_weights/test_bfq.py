@@ -247,7 +247,9 @@ class SettingsTest(BFQTestCase):
     def setUp(self):
         super().setUp()
         self.settings = bfq_settings.BFQSettings(self.conf)
-        self.contended = {device_of(DISK): disk_trials.Load(1, 1e8)}
+        self.contended = {
+            device_of(DISK): disk_trials.Load(1, 1e8, frozenset())
+        }
         self.original = self.values()
 
     def values(self):

@@ -40,10 +40,13 @@ class FindContendedTest(testtools.TestCase):
         )
 
     def test_weights_differ(self):
-        self.assertEqual({A.uuid: 1}, self.find([10, 100]))
+        for weights in ([10, 100], [10, 60]):
+            one, two = weights
+            self.assertEqual(
+                {A.uuid: {'one': one, 'two': two}}, self.find(weights)
+            )
         # without a weight it is the kernel's default
-        self.assertEqual({A.uuid: 1}, self.find([10]))
-        self.assertEqual({A.uuid: 2}, self.find([10, 60]))
+        self.assertEqual({A.uuid: {'one': 10, 'two': 100}}, self.find([10]))
 
     def test_weights_are_equal(self):
         self.assertEqual({}, self.find([10, 10]))
@@ -59,6 +62,7 @@ class FindContendedTest(testtools.TestCase):
         )
 
 
+SERVERS = frozenset({'one', 'two', 'three'})
 STATE_WRITE = state_file.write
 KERNEL_WRITE = block_queue.write
 
@@ -135,7 +139,7 @@ class BFQSettingsTest(testtools.TestCase):
             return []
 
     def apply(self, *contended, seconds=1.0, lowered=2, mbps=160):
-        load = disk_trials.Load(lowered, mbps * 1e6)
+        load = disk_trials.Load(lowered, mbps * 1e6, SERVERS)
         return self.settings.apply(dict.fromkeys(contended, load), seconds)
 
     def test_turns_cost_no_more_than_the_operator_prefers(self):

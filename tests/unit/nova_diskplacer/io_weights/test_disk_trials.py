@@ -63,7 +63,7 @@ class DiskTrialsTest(testtools.TestCase):
         allowed = turns.ALLOWED[self.conf.diskplacer_weights.prefer]
         trials, disk = disk_trials.DiskTrials(self.conf), Disk(seek_s)
         for number in range(160):
-            load = disk_trials.Load(lowered, disk.throughput)
+            load = disk_trials.Load(lowered, disk.throughput, frozenset())
             trial = trials.step({A: load}, 1.0)[A.uuid]
             if number in failures:
                 disk.turn_s = failures[number]
@@ -79,3 +79,76 @@ class DiskTrialsTest(testtools.TestCase):
                 self.assertLessEqual(costs[trial.choice], allowed + 1e-9)
                 self.assertAlmostEqual(costs[trial.choice], trial.lost)
         self.assertIsNotNone(trial.lost)
+
+    def run_disk(self, trials, disk, seconds, servers, seek_s=None):
+        """Yield the trial after each second of a load."""
+        for _ in range(seconds):
+            disk.seek_s = disk.seek_s if seek_s is None else seek_s
+            load = disk_trials.Load(1, disk.throughput, servers)
+            trial = trials.step({A: load}, 1.0)[A.uuid]
+            disk.turn_s = disk_trials.turn_s(A, trial)
+            yield trial
+
+    def test_turns_that_another_server_makes_harmful_are_taken_back(self):
+        """With the other one, only turns of 100 ms cost less than a fifth.
+
+        When it has gone, those of 2 ms are back. Each was kept for 16 minutes.
+        """
+        trials, disk = disk_trials.DiskTrials(self.conf), Disk(0.0)
+        few, more = frozenset({'scan', 'light'}), frozenset({'random'})
+        *_, trial = self.run_disk(trials, disk, 3000, few)
+        self.assertEqual((0, 960.0), (trial.choice, trial.kept_s))
+        found = [
+            trial.choice
+            for trial in self.run_disk(trials, disk, 95, few | more, 0.016)
+        ]
+        self.assertEqual(
+            [0] * 19 + [None] * 3
+            + [choice for choice in range(4) for _ in range(3)]
+            + [4] * 61,
+            found,
+        )  # fmt: skip
+        *_, trial = self.run_disk(trials, disk, 3100, few | more)
+        self.assertEqual((4, 960.0), (trial.choice, trial.kept_s))
+        found = [
+            trial.choice for trial in self.run_disk(trials, disk, 60, few, 0.0)
+        ]
+        self.assertEqual([4] * 19 + [None] * 3 + [0] * 38, found)
+
+    def test_servers_that_come_again_are_known(self):
+        """Each number of lowered servers has its own."""
+        trials, disk = disk_trials.DiskTrials(self.conf), Disk(0.0)
+        servers = [frozenset({'light', 'a'}), frozenset({'light', 'a', 'b'})]
+        in_trials = 0
+        for number in range(3600):
+            lowered = 1 + (number // 30) % 2
+            load = disk_trials.Load(
+                lowered, disk.throughput, servers[lowered - 1]
+            )
+            trial = trials.step({A: load}, 1.0)[A.uuid]
+            in_trials += number >= 600 and trial.left_s is None
+        # at most at 60, 180 and so on of each
+        self.assertLess(in_trials, 60)
+
+    @given(
+        seek_s=st.sampled_from([0.0, 0.016, 0.1]),
+        loads=st.lists(
+            st.tuples(
+                st.integers(1, 60),
+                st.frozensets(st.sampled_from('abcd'), min_size=2),
+            ),
+            max_size=8,
+        ),
+    )
+    def test_servers_that_come_and_go_cost_a_tenth_of_the_time_at_most(
+        self, seek_s, loads
+    ):
+        trials, disk = disk_trials.DiskTrials(self.conf), Disk(seek_s)
+        all_s = in_trials_s = 0
+        for seconds, servers in loads * 10:
+            for trial in self.run_disk(trials, disk, seconds, servers):
+                all_s += 1
+                in_trials_s += trial.left_s is None
+        # the first two follow each other after a minute, whoever comes
+        longest_s = 3 * (len(turns.TURNS_S) + 1)
+        self.assertLessEqual(in_trials_s, 0.1 * all_s + 2 * longest_s)

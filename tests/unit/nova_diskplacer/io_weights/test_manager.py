@@ -208,7 +208,7 @@ class WeightManagerTest(testtools.TestCase):
         self.active = {A.uuid: controllers.IO_COST_CONTROLLER}
         self.apply(other=1, intervals=5)
         found = self.bfq_settings.contended
-        load = disk_trials.Load(1, 120.0)
+        load = disk_trials.Load(1, 120.0, frozenset({'busy', 'idle'}))
         self.assertEqual([{}, {A: load}, {}, {}], found[:4])
         self.assertEqual({}, found[-1])
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from nova_diskplacer.io_weights import turns
 
 MBPS = 150.0
+SERVERS = frozenset({'scan', 'light'})
 
 
 def lost(turn_s, seek_s):
@@ -26,11 +27,13 @@ def lost(turn_s, seek_s):
     return seek_s / (turn_s + seek_s)
 
 
-def step(trial, throughput, busy, seconds, allowed):
+def step(trial, throughput, busy, seconds, allowed, servers=SERVERS):
     """Return the trial after an interval, as the manager has it."""
     if not turns.is_counted(throughput, busy):
         return turns.pause(trial, seconds)
-    return turns.step(trial, throughput, seconds, turns.TURNS_S, allowed)
+    return turns.step(
+        trial, throughput, seconds, turns.TURNS_S, allowed, servers
+    )
 
 
 def run(trial, seek_s, allowed, seconds, own_lost=0.0, busy=1.0):
@@ -145,6 +148,30 @@ class StepTest(unittest.TestCase):
                 trial = turns.pause(trial, 1.0)
             trial = last(trial, 0.0, 0.02, seconds=1)
         self.assertEqual((0, 0.0), (trial.choice, trial.lost))
+
+    def test_a_trial_of_other_servers_that_is_given_up_comes_again(self):
+        trial = last(turns.Trial(1), 0.0, 0.2, seconds=3000)
+        other = SERVERS | {'other'}
+        trial = step(trial, MBPS, 1.0, 1.0, 0.2, other)
+        self.assertIsNone(trial.left_s)
+        for _ in range(3):
+            trial = step(trial, MBPS, 1.0, 1.0, 0.2, other)
+        for _ in range(10):
+            trial = turns.pause(trial, 1.0)
+        self.assertEqual((0, 960.0), (trial.choice, trial.left_s))
+        for seconds in range(60):
+            self.assertIsNotNone(trial.left_s, seconds)
+            trial = step(trial, MBPS, 1.0, 1.0, 0.2, other)
+        self.assertIsNone(trial.left_s)
+
+    def test_a_long_trial_is_followed_by_a_long_rest(self):
+        for seek_s, rest_s in ((0.0, 60.0), (0.016, 162.0), (0.1, 162.0)):
+            ended = next(
+                trial
+                for trial in run(turns.Trial(1), seek_s, 0.2, seconds=50)
+                if trial.lost is not None
+            )
+            self.assertEqual(rest_s, ended.rest_s)
 
     def test_a_trial_that_is_given_up_was_not_the_last_one(self):
         """What was kept before stays, and for as long as before."""
