@@ -147,7 +147,7 @@ class WeightManager:
                 self._found.active,
             )
             trials = self._bfq_settings.apply(
-                self._contended_by_bfq(sample), sample.seconds
+                self._contended_by_bfq(sample, errors), sample.seconds
             )
         else:
             self._log_dry_run()
@@ -179,10 +179,18 @@ class WeightManager:
         self._lowered = (self._lowered | lowered) & self._weights.keys()
 
     def _contended_by_bfq(
-        self, sample: types.Sample
+        self,
+        sample: types.Sample,
+        errors: collections.abc.Container[types.ConsumerDisk],
     ) -> dict[Device, disk_trials.Load]:
+        # without weights its settings would help nobody
+        in_force = {
+            pair: weight
+            for pair, weight in self._weights.items()
+            if pair not in errors
+        }
         contended = bfq_settings.find_contended(
-            sample.pairs, sample.idle.tolist(), self._weights
+            sample.pairs, sample.idle.tolist(), in_force
         )
         loads = {}
         for uuid, weights in contended.items():

@@ -212,6 +212,14 @@ class WeightManagerTest(testtools.TestCase):
         self.assertEqual([{}, {A: load}, {}, {}], found[:4])
         self.assertEqual({}, found[-1])
 
+    def test_weights_that_cannot_be_set_need_no_settings_of_bfq(self):
+        """A kernel may have bfq without CONFIG_BFQ_GROUP_IOSCHED."""
+        self.disks = self.make_disks(busy=0.9)
+        self.writer.errors = {BUSY: 'does not exist'}
+        self.assertEqual({}, self.apply(other=1).trials)
+        self.writer.errors = {IDLE: 'does not exist'}
+        self.assertEqual({A.uuid: TRIAL}, self.apply(other=1).trials)
+
     def test_changes(self):
         changes = [
             self.apply(used).changes for used in (128 * MB, 128 * MB, 1)
