@@ -112,8 +112,9 @@ class Process:
     """A program in a session of its own, known by a file in ``run_dir``.
 
     The file holds the process id and its start time, so that another run of
-    this program stops what this one started, and nothing else. ``user`` is
-    the id of the user and the group that it runs as, if not ours.
+    this program stops what this one started, and nothing else. It is written
+    before the program runs: who starts it may be killed at any time. ``user``
+    is the id of the user and the group that it runs as, if not ours.
     """
 
     name: str
@@ -138,7 +139,10 @@ class Process:
         """Start the program; :meth:`wait_ready` waits for it."""
         if self.running():
             return
-        with self.log.open('ab') as log:
+        with (
+            self.log.open('ab') as log,
+            self.record.open('wb', buffering=0) as record,
+        ):
             self.popen = subprocess.Popen(
                 self.argv,
                 env=environment(**self.env),
@@ -147,13 +151,11 @@ class Process:
                 stderr=log,
                 start_new_session=True,
                 cwd='/',
-                preexec_fn=_limit_files,
+                preexec_fn=lambda: _prepare(record.fileno()),
                 user=self.user,
                 group=self.user,
                 extra_groups=None if self.user is None else [],
             )
-        pid = self.popen.pid
-        self.record.write_text(json.dumps([pid, start_time(pid)]))
 
     def wait_ready(self, timeout: float = 600) -> None:
         """Wait until the program answers.
@@ -227,7 +229,10 @@ class Process:
         self.record.unlink(missing_ok=True)
 
 
-def _limit_files() -> None:
+def _prepare(record: int) -> None:
+    """Record this process in an open file, and limit its files."""
+    pid = os.getpid()
+    os.write(record, json.dumps([pid, start_time(pid)]).encode())
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     limit = min(OPEN_FILES, hard) if hard > 0 else OPEN_FILES
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))

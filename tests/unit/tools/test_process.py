@@ -11,10 +11,11 @@
 #    under the License.
 
 
-"""Signals to a program of the cloud and what it has started."""
+"""Programs of the cloud: how they are known, and signals to them."""
 
 import pathlib
 import signal
+import subprocess
 
 import fixtures
 import testtools
@@ -58,3 +59,21 @@ class SignalTest(testtools.TestCase):
         self.assertFalse(self.process.running())
         # nobody is there to get it
         self.process.signal_session(signal.SIGKILL)
+
+
+class StartTest(testtools.TestCase):
+    def test_who_starts_it_is_killed_when_it_runs(self):
+        top = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        one = process.Process('one', ['sleep', '60'], top, top)
+        popen = subprocess.Popen
+
+        def start(*args, **options):
+            self.addCleanup(popen(*args, **options).kill)
+            raise SystemExit
+
+        with fixtures.MonkeyPatch('subprocess.Popen', start):
+            self.assertRaises(SystemExit, one.start)
+        other = process.Process('one', [], top, top)
+        self.assertTrue(other.running())
+        other.stop()
+        self.assertFalse(other.running())
