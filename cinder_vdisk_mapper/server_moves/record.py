@@ -54,7 +54,7 @@ SERVER = 'vdisk_move_server'
 PHASE = 'vdisk_move_phase'
 KEYS = (FROM, TO, SERVER, PHASE)
 
-#: key of what a copy of a server that was off was made of, for settle_move
+#: key of what a copy of a server that was off was made of, for copy_mark
 COPIED = 'vdisk_move_copied'
 
 ATTACHING = 'attaching'

@@ -36,6 +36,7 @@ from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.moves import guests as guests_
 from cinder_vdisk_mapper.moves import vdisk_steps
 from cinder_vdisk_mapper.server_moves import at_rest
+from cinder_vdisk_mapper.server_moves import copy_mark
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote as sessions
@@ -49,7 +50,6 @@ from nova_diskplacer.disks import mover
 from nova_diskplacer.disks import remote as remote_vdisks
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.host import copy_rate
-from nova_diskplacer.host import saved_settings
 
 LOG = logging.getLogger(__name__)
 
@@ -114,68 +114,15 @@ class SettleMove(vdisk_steps.VDiskSteps):
         """
         return remote_vdisks.path(self.backend.disk_root, self.name)
 
-    def reconnect(self) -> None:
-        """Attach the remote vdisk again, whose session may be gone.
-
-        It is if this host was booted while the other one was away. While that
-        still is, the next attempt does.
-        """
-        recorded = store.read(self.volume_id)
-        if (
-            recorded is None
-            or recorded.phase not in (record.ATTACHED, record.LEFT)
-            or self._is_connected()
-        ):
-            return
-        try:
-            self.destination.go_on(store.fresh(self.volume_id), recorded)
-        except exception.DiskPlacerError as error:
-            raise remote_vdisks.Away(str(error)) from None
-        LOG.info('%s is attached to this host again', self.name)
-
-    def _is_connected(self) -> bool:
-        try:
-            remote_vdisks.size_bytes(self.device)
-        except remote_vdisks.Away:
-            return False
-        return True
-
-    def leave(self) -> None:
-        """Ask the source to record that the server has left it for good.
-
-        Nova has detached it there before it has attached it here, as in a
-        cold migration, which may be taken back until it is confirmed.
-
-        :raises Waits: the server has not, or that host does not answer.
-        """
-        recorded = store.read(self.volume_id)
-        if recorded is None or recorded.phase != record.ATTACHED:
-            return
-        at_rest.check(self.volume_id, recorded)
-        volume = store.fresh(self.volume_id)
-        other_host.go_on(volume, recorded.source, recorded.source_host)
-        if self._phase() != record.LEFT:
-            raise at_rest.Waits(f'{recorded.source} does not answer')
-
-    def check_sight(self) -> None:
-        """Check that this process sees the processes that servers are.
-
-        :raises DiskError: the server runs, and nobody seems to use its vdisk.
-        """
-        if self.guest() is None:
-            return
-        device = links.remote_device(self.backend.disk_root, self.name)
-        paths = [device] if device else []
-        if not any(map(remote_vdisks.in_use, [*paths, self.target.path])):
-            raise exception.DiskError(
-                'its server runs, but no process seems to use it: settle in '
-                "the PID namespace of the host, such as by podman's --pid host"
-            )
-
     def has_arrived(self) -> bool:
         """Return whether this host has the volume."""
         volume = store.fresh(self.volume_id)
         return store.holder(volume) == self.destination.backend_host
+
+    def phase(self) -> str:
+        """Return the phase of the move, '' if it has ended."""
+        recorded = store.read(self.volume_id)
+        return recorded.phase if recorded else ''
 
     # the steps
 
@@ -185,7 +132,7 @@ class SettleMove(vdisk_steps.VDiskSteps):
         It has the size of the volume, which may have been extended since.
         """
         with self.locked():
-            if self._phase() == record.DECIDING:
+            if self.phase() == record.DECIDING:
                 # it was killed before it changed the link
                 self.decide(False)
             self.check()
@@ -206,7 +153,7 @@ class SettleMove(vdisk_steps.VDiskSteps):
         size = remote_vdisks.size_bytes(self.device)
         limit = copy_rate.Limit(self.guests.rate)
         before, left = self.writes(), store.changed(self.volume_id)
-        self._copied = _mark(before, self._target_writes())
+        self._copied = self._mark(before)
         # another request for the volume has come between copy and decision
         is_whole = self.whole == f'{left} {self._copied}'
         start: int | None = None if is_whole else 0
@@ -214,7 +161,7 @@ class SettleMove(vdisk_steps.VDiskSteps):
             self.progress(start, size)
             limit.wait(start)
             start = self.backend.copy_remote(self.disk, self.name, start)
-        self._copied = _mark(before, self._target_writes())
+        self._copied = self._mark(before)
         self.whole = f'{left} {self._copied}'
         self.progress(size, size)
 
@@ -265,14 +212,14 @@ class SettleMove(vdisk_steps.VDiskSteps):
         :raises Changed: the other host has ended the move meanwhile.
         """
         if moved:
-            if self._phase() != record.DECIDING:
+            if self.phase() != record.DECIDING:
                 self._advance(record.LEFT, record.DECIDING, self._copied)
             self.backend.link(self.disk, self.name)
             return
         if self.has_arrived():
             raise exception.DiskError('its volume is on this host already')
         self.backend.link_remote(self.name)
-        if self._phase() == record.DECIDING:
+        if self.phase() == record.DECIDING:
             self._advance(record.DECIDING, record.LEFT)
 
     def park(self) -> None:
@@ -293,7 +240,7 @@ class SettleMove(vdisk_steps.VDiskSteps):
             self.check_target()
             volume = store.fresh(self.volume_id)
             self.destination.save(volume, self.disk)
-        if self._phase() == record.DECIDING:
+        if self.phase() == record.DECIDING:
             self._advance(record.DECIDING, record.RELEASING)
 
     def check(self) -> None:
@@ -326,11 +273,13 @@ class SettleMove(vdisk_steps.VDiskSteps):
         :raises Away: the source does not answer, and is not removed.
         :raises DiskError: somebody has.
         """
-        copied = store.copied(self.volume_id)
-        if not copied or self.guest() is not None or self.target.in_use():
-            return
-        boot, source, target = copied.split(' ')
-        if boot != saved_settings.boot_id():
+        mark = copy_mark.CopyMark.parse(store.copied(self.volume_id))
+        if (
+            mark is None
+            or self.guest() is not None
+            or self.target.in_use()
+            or not mark.is_of_this_boot()
+        ):
             return
         try:
             now = self.writes()
@@ -339,12 +288,9 @@ class SettleMove(vdisk_steps.VDiskSteps):
                 # what was written there is lost
                 return
             raise
-        if (
-            remote_vdisks.device_of(now) != remote_vdisks.device_of(source)
-            or now == source
-        ):
+        if not mark.is_source_written(now):
             return
-        if self._target_writes() != target:
+        if mark.is_target_written(self._target_writes()):
             LOG.error(
                 '%s was written to on the host that its server has left when '
                 'it was copied, and here since: the former is lost',
@@ -355,6 +301,14 @@ class SettleMove(vdisk_steps.VDiskSteps):
         raise exception.DiskError(
             'its server was started and wrote to it when it was copied'
         )
+
+    def _mark(self, source: str) -> str:
+        """Return the mark of a copy.
+
+        :param source: what :meth:`writes` told before it.
+        """
+        target = self._target_writes()
+        return str(copy_mark.CopyMark.of_now(source, target))
 
     def _target_writes(self) -> str:
         return self.backend.writes(self.disk, self.name)
@@ -395,12 +349,6 @@ class SettleMove(vdisk_steps.VDiskSteps):
         if time.monotonic() - self._looked > _LOOK_PAUSE:
             self._looked = time.monotonic()
             self.check()
-
-    # what they look at
-
-    def _phase(self) -> str:
-        recorded = store.read(self.volume_id)
-        return recorded.phase if recorded else ''
 
     def _advance(
         self, before: str, phase: str, copied: str | None = None
@@ -476,43 +424,3 @@ class _Target(vdisk_steps.Place):
 
     def in_use(self) -> bool:
         return self.move.backend.in_use(self.move.disk, self.move.name)
-
-
-def settle(move: SettleMove) -> None:
-    """Move the data, or go on with a move that was interrupted.
-
-    :raises Stopped: another process is to go on.
-    :raises Waits: the data is not to be moved now.
-    :raises DiskPlacerError: it is not moved; the other vdisk is the volume,
-        or a repetition finishes the move.
-    """
-    if move.has_arrived():
-        # whoever uses the volume by now, the other vdisk is not it
-        with move.locked():
-            move.source.condemn()
-        move.source.delete()
-        return
-    move.reconnect()
-    move.check_sight()
-    try:
-        move.leave()
-        vdisk_steps.run(move)
-    except (Stopped, Busy):
-        raise
-    except exception.DiskPlacerError:
-        _try_abandon(move)
-        raise
-
-
-def _mark(source: str, target: str) -> str:
-    """Return what tells later, until a reboot, who was written to."""
-    return f'{saved_settings.boot_id()} {source} {target}'
-
-
-def _try_abandon(move: SettleMove) -> None:
-    """End a copy that is not decided; the next attempt does if this fails."""
-    try:
-        if not move.has_arrived():
-            vdisk_steps.abandon(move)
-    except exception.DiskPlacerError as error:
-        LOG.debug('The copy of %s is not ended: %s', move.name, error)

@@ -35,6 +35,7 @@ from oslo_log import log as logging
 from cinder_vdisk_mapper.moves import guests
 from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import record
+from cinder_vdisk_mapper.server_moves import settle_attempt
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import stale_moves
 from cinder_vdisk_mapper.server_moves import store
@@ -293,7 +294,7 @@ class Settler:
                 self._stopped.is_set,
                 whole,
             )
-            settle_move.settle(move)
+            settle_attempt.settle(move)
         except settle_move.Stopped:
             return
         except at_rest.Waits as error:

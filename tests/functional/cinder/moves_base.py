@@ -31,6 +31,7 @@ from os_brick import exception as brick_exc
 
 from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper.backend import base as backend_base
+from cinder_vdisk_mapper.server_moves import settle_attempt
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
@@ -448,7 +449,7 @@ class MoveTestCase(ServerMovesTestCase):
         """Do as the mover of the destination does."""
         guests = mock.Mock(rate=0)
         guests.find.return_value = None
-        settle_move.settle(
+        settle_attempt.settle(
             settle_move.SettleMove(
                 self.destination_there,
                 guests,

@@ -30,6 +30,7 @@ from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote as sessions
+from cinder_vdisk_mapper.server_moves import settle_attempt
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import settler
 from cinder_vdisk_mapper.server_moves import store
@@ -169,7 +170,7 @@ class SettlingTestCase(moves_base.MoveTestCase):
         )
 
     def settle(self):
-        settle_move.settle(self.move())
+        settle_attempt.settle(self.move())
 
     def migrated(self, runs=True):
         self.second = self.migrate()
@@ -272,7 +273,7 @@ class SettleTestCase(SettlingTestCase):
             return locked()
 
         move.locked = lock
-        self.assertRaises(settle_move.Busy, settle_move.settle, move)
+        self.assertRaises(settle_move.Busy, settle_attempt.settle, move)
         return move.whole
 
     def test_another_request_comes_between_copy_and_decision(self):
@@ -311,7 +312,7 @@ class SettleTestCase(SettlingTestCase):
             self.assertEqual(count, len(copies))
         move = self.move()
         move.whole = whole
-        settle_move.settle(move)
+        settle_attempt.settle(move)
         self.assertEqual(4, len(copies))
         self.assertSettled(b'new')
 

@@ -29,6 +29,7 @@ from cinder_vdisk_mapper.moves import vdisk_steps
 from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote as sessions
+from cinder_vdisk_mapper.server_moves import settle_attempt
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import store
 from cinder_vdisk_mapper.vdisks import locks
@@ -138,7 +139,7 @@ class SettleTestCase(base.VDiskTestCase):
             save=self.save,
             go_on=self.go_on,
         )
-        settle_move.settle(
+        settle_attempt.settle(
             settle_move.SettleMove(
                 destination,
                 self.guests,

@@ -25,6 +25,7 @@ from cinder import exception as cinder_exc
 
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import remote
+from cinder_vdisk_mapper.server_moves import settle_attempt
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import settler
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
@@ -61,7 +62,7 @@ class MovesTestCase(hosts.HostsTestCase):
         udev.settle()
         stopped = mock.Mock(rate=0)
         stopped.find.return_value = None
-        settle_move.settle(
+        settle_attempt.settle(
             settle_move.SettleMove(
                 self.drivers[TARGET]._connections.moves.destination,
                 stopped,

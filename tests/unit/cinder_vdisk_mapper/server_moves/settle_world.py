@@ -23,6 +23,7 @@ import types
 
 from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import record
+from cinder_vdisk_mapper.server_moves import settle_attempt
 from cinder_vdisk_mapper.server_moves import settle_move
 from cinder_vdisk_mapper.server_moves import store
 from cinder_vdisk_mapper.vdisks import locks
@@ -145,7 +146,7 @@ class World(worlds.World):
         whole, self.whole = self.whole, ''
         move = self.move(whole=whole)
         try:
-            settle_move.settle(move)
+            settle_attempt.settle(move)
         except at_rest.Waits:
             self.whole = move.whole
             raise

@@ -229,22 +229,6 @@ class WalkTestCase(SettlingTestCase):
             self.assertEqual(B, world.saved)
         self.assertGreater(decided, 0)
 
-    def test_this_host_is_booted_while_the_other_one_is_away(self):
-        for phase in (record.LEFT, record.DECIDING):
-            world = self.make_world(False)
-            world.gone = True
-            world.go_away()
-            world.record = dataclasses.replace(world.record, phase=phase)
-            if phase == record.DECIDING:
-                # what the start of the driver does
-                world.start_driver()
-            for _ in range(2):
-                self.assertRaises(remote_vdisks.Away, world.command, 'settle')
-            self.assertEqual((A, A), (world.saved, world.link))
-            world.come_back()
-            self.assertTrue(world.command('settle'))
-            self.assert_settled(world)
-
     def test_killed_and_the_server_goes_home(self):
         decided = set()
         for runs in (True, False):
@@ -416,15 +400,6 @@ class WalkTestCase(SettlingTestCase):
             with self.assertRaises(exception.DiskError):
                 world.move().source.condemn()
             self.assertTrue(world.session)
-
-    def test_processes_that_are_not_seen(self):
-        """Such as from a container: nobody seems to use any vdisk."""
-        world = self.make_world()
-        with mock.patch.object(remote_vdisks, 'in_use', lambda device: False):
-            with self.assertRaisesRegex(exception.DiskError, 'PID namespace'):
-                world.command('settle')
-        self.assertFalse(world.copying)
-        self.finish(world)
 
     def test_volumes_that_stay(self):
         volume = self.make_world().fresh('1')

@@ -28,7 +28,7 @@ from cinder_vdisk_mapper.server_moves import at_rest
 from cinder_vdisk_mapper.server_moves import lost_source
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
-from cinder_vdisk_mapper.server_moves import settle_move
+from cinder_vdisk_mapper.server_moves import settle_attempt
 from cinder_vdisk_mapper.server_moves import settler
 from cinder_vdisk_mapper.server_moves import settler_setup
 from cinder_vdisk_mapper.server_moves import stale_moves
@@ -78,7 +78,7 @@ class SettlerTestCase(testtools.TestCase):
             (store, 'read', self.read),
             (store, 'fresh', self.fresh),
             (store, 'connectors', lambda _: self.attached),
-            (settle_move, 'settle', self.settle),
+            (settle_attempt, 'settle', self.settle),
             (
                 settler,
                 'time',
