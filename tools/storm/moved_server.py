@@ -16,6 +16,7 @@
 Nothing here asks the project's own code.
 """
 
+import collections.abc
 import json
 import typing
 
@@ -75,22 +76,35 @@ class Server(moving.Server):
         )
         return {row['value'] for row in rows}
 
-    def wait_settled(self, host: str, timeout: float = moving.TIMEOUT) -> None:
+    def wait_settled(
+        self,
+        host: str,
+        timeout: float = moving.TIMEOUT,
+        besides: collections.abc.Container[str] = (),
+    ) -> None:
         """Wait until all of a server is on a host, and nothing elsewhere.
 
+        :param besides: what does not count, of what :meth:`left` returns.
         :raises ProcessError: not within ``timeout`` seconds.
         """
         process.wait('settled', lambda: self.where() == {host}, timeout, 1)
         found: list[str] = []
 
         def is_clean() -> bool:
-            found[:] = self.remains(host) + connections(self.cloud)
+            found[:] = [one for one in self.left(host) if one not in besides]
             return not found
 
         try:
             process.wait('released', is_clean, timeout, 1)
         except process.ProcessError as error:
             raise process.ProcessError(f'{error}: {found}') from error
+
+    def left(self, host: str) -> list[str]:
+        """Return what moves have left, of a server that is on a host.
+
+        That is its remains, and all connections of the cloud.
+        """
+        return self.remains(host) + connections(self.cloud)
 
     def remains(self, host: str) -> list[str]:
         """Return what moves have left, of a server that is on a host.
@@ -104,14 +118,17 @@ class Server(moving.Server):
         expected = dict.fromkeys(self.files(host).values(), 1)
         if len(expected) != len(self.volumes):
             found.append(f'vdisks on {host}: {self.files(host)}')
-        claims = {
-            disk: provider.claims
-            for disk, provider in facts.providers.items()
-            if provider.claims.keys() - facts.servers.keys()
-            or provider.claims.get(self.uuid, 0) != expected.get(disk, 0)
-        }
-        if claims:
-            found.append(f'claims {claims}, expected {expected}')
+        for disk, provider in facts.providers.items():
+            claimed = provider.claims.get(self.uuid, 0)
+            if claimed != expected.get(disk, 0):
+                found.append(
+                    f'claim of {claimed} GiB on {disk}, expected {expected}'
+                )
+            found += [
+                f'claim of {consumer} on {disk}'
+                for consumer in provider.claims
+                if consumer not in facts.servers
+            ]
         for disk in facts.disks.values():
             found += [
                 f'file {disk.host}/{disk.uuid}/{file.name}'
