@@ -21,7 +21,6 @@ The vdisks of a disk are copied one after the other, those of several disks
 side by side.
 """
 
-import collections
 import collections.abc
 import concurrent.futures
 import dataclasses
@@ -29,18 +28,15 @@ import threading
 import time
 import uuid as uuid_
 
-from cinder.volume import volume_utils
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper.moves import guests
+from cinder_vdisk_mapper.server_moves import arrivals
 from cinder_vdisk_mapper.server_moves import at_rest
-from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import settle_attempt
 from cinder_vdisk_mapper.server_moves import settle_move
-from cinder_vdisk_mapper.server_moves import stale_moves
-from cinder_vdisk_mapper.server_moves import store
+from cinder_vdisk_mapper.server_moves import settle_states
 from cinder_vdisk_mapper.server_moves.destination import Destination
-from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks import remote
@@ -62,9 +58,6 @@ _LONGEST_PAUSE = 600.0
 
 # Copies that are under way, or wait for another host.
 _THREADS = 64
-
-# Seconds after which a state that has not changed is written again.
-_WRITE_PAUSE = 60.0
 
 _MB = 10**6
 _MIB = 1 << 20
@@ -107,16 +100,13 @@ class Settler:
         self._libvirt_uri = libvirt_uri
         self._limits = limits
         self._stopped = stopped
-        self._states: dict[str, settling.VDisk] = {}
-        self._most: dict[str, int] = {}
+        self._states = settle_states.SettleStates()
         self._due: dict[str, float] = {}
         self._pauses: dict[str, float] = {}
-        self._root_of: dict[str, str] = {}
         self._copied: dict[str, str] = {}
-        self._stale = stale_moves.StaleMoves()
-        self._written: dict[str, settling.Settling] = {}
         self._running: dict[str, concurrent.futures.Future[None]] = {}
         self._log = log_once.ChangeLogger(LOG)
+        self._arrivals = arrivals.Arrivals(destinations, self._log)
         self._looking = retry_logger.RetryLogger(
             'Moves of servers are not settled', 'Moves of servers are settled'
         )
@@ -146,20 +136,18 @@ class Settler:
         :raises DiskPlacerError: the database does not answer, or a disk root
             cannot be written to.
         """
-        arriving = self._find(pool)
+        arriving = self._arrivals.find(pool)
         self._running = {
             volume_id: future
             for volume_id, future in self._running.items()
             if not future.done()
         }
         for volume_id in (
-            self._states.keys() - arriving.keys() - self._running.keys()
+            self._states.volumes() - arriving.keys() - self._running.keys()
         ):
-            del self._states[volume_id]
+            self._states.forget(volume_id)
             self._due.pop(volume_id, None)
             self._pauses.pop(volume_id, None)
-            self._most.pop(volume_id, None)
-            self._root_of.pop(volume_id, None)
             self._copied.pop(volume_id, None)
             self._log.clear(volume_id)
         for volume_id in arriving.keys() & self._running.keys():
@@ -168,17 +156,17 @@ class Settler:
             self._keep_waiting(destination, vdisk.name)
             if volume_id in self._running:
                 continue
-            self._states.setdefault(volume_id, vdisk)
-            self._change(volume_id, disk=vdisk.disk)
-            backend = destination.backend
-            self._root_of[volume_id] = backend.disk_root
+            self._states.add(vdisk, destination.backend.disk_root)
             if self._due.get(
                 volume_id, 0.0
             ) <= time.monotonic() and self._has_room(vdisk.disk):
                 self._running[volume_id] = pool.submit(
                     self._settle, destination, vdisk
                 )
-        self._write()
+        self._states.write(
+            destination.backend.disk_root
+            for destination in self._destinations.values()
+        )
 
     def _has_room(self, disk: str) -> bool:
         """Return whether a copy to a disk may begin.
@@ -198,71 +186,6 @@ class Settler:
             and len(disks) < self._limits.parallel
             and len(self._running) < _THREADS
         )
-
-    def _find(
-        self, pool: concurrent.futures.Executor
-    ) -> dict[str, tuple[Destination, settling.VDisk]]:
-        """Return the vdisks that are to follow their servers, by volume.
-
-        Moves that nobody uses any more are undone meanwhile.
-        """
-        arriving = {}
-        holders: dict[str, dict[str, list[str]]] = {}
-        volumes = store.arriving_volumes(self._destinations)
-        self._stale.keep(volumes)
-        for volume_id in volumes:
-            try:
-                move = store.read(volume_id)
-                volume = store.fresh(volume_id)
-                destination = self._destinations.get(move.to) if move else None
-                if move is None or destination is None:
-                    continue
-                if store.holder(volume) != move.to:
-                    self._stale.look(pool, destination, volume, move)
-            except exception.DiskPlacerError as error:
-                self._log.log(volume_id, 'Volume %s: %s', volume_id, error)
-                continue
-            if store.holder(volume) != move.to and move.phase not in (
-                record.ATTACHED,
-                record.LEFT,
-                record.DECIDING,
-            ):
-                continue
-            name = naming.volume(volume)
-            if move.to not in holders:
-                holders[move.to] = _holders(destination)
-            vdisk = settling.VDisk(
-                volume_id,
-                name,
-                move.server,
-                volume_utils.extract_host(move.source, 'host'),
-                self._disk_of(
-                    destination, name, holders[move.to].get(name, [])
-                ),
-                settling.WAITING,
-                time.time(),
-            )
-            arriving[volume_id] = destination, vdisk
-        return arriving
-
-    def _disk_of(
-        self, destination: Destination, name: str, disks: list[str]
-    ) -> str:
-        """Return the disk here of a vdisk, '' if it is not known.
-
-        :param disks: those that hold it.
-        """
-        try:
-            linked = destination.backend.linked_disk(name)
-            if linked not in (None, links.REMOTE):
-                return linked or ''
-            reason = f'its targets are on disks {", ".join(disks) or "none"}'
-        except exception.DiskPlacerError as error:
-            disks, reason = [], str(error)
-        if len(disks) == 1:
-            return disks[0]
-        self._log.log(name, '%s does not follow its server: %s', name, reason)
-        return ''
 
     def _keep_waiting(self, destination: Destination, name: str) -> None:
         """Have a server see no error while the other host is away."""
@@ -317,7 +240,7 @@ class Settler:
             pause = min(2 * last, _LONGEST_PAUSE)
         self._pauses[volume_id] = pause
         self._due[volume_id] = time.monotonic() + pause
-        self._change(volume_id, state=state, reason=reason)
+        self._states.change(volume_id, state=state, reason=reason)
         if state in (settling.AWAY, settling.FAILED):
             self._log.log(
                 volume_id, '%s has not followed its server: %s', vdisk.name,
@@ -325,25 +248,7 @@ class Settler:
             )  # fmt: skip
 
     def _progress(self, volume_id: str, done: int, total: int) -> None:
-        before, now = self._states.get(volume_id), time.time()
-        if before is None or (
-            # it waits for the other host
-            before.state == settling.AWAY
-            and (before.done, before.total) == (done, total)
-        ):
-            return
-        if before.state != settling.COPYING or done < before.done:
-            self._change(
-                volume_id,
-                state=settling.COPYING,
-                reason='',
-                began=now,
-                first=done,
-            )
-        self._change(volume_id, done=done, total=total)
-        if done > self._most.get(volume_id, 0):
-            self._most[volume_id] = done
-            self._change(volume_id, moved=now)
+        if self._states.progress(volume_id, done, total):
             self._log.clear(volume_id)
 
     def _look_at_source(
@@ -356,51 +261,13 @@ class Settler:
             if device := links.remote_device(root, vdisk.name):
                 remote.check_there(device)
         except exception.DiskPlacerError as error:
-            self._change(volume_id, state=settling.AWAY, reason=str(error))
+            self._states.change(
+                volume_id, state=settling.AWAY, reason=str(error)
+            )
             self._log.log(volume_id, '%s waits: %s', vdisk.name, error)
         else:
             if vdisk.state == settling.AWAY:
-                self._change(volume_id, state=settling.COPYING, reason='')
+                self._states.change(
+                    volume_id, state=settling.COPYING, reason=''
+                )
                 self._log.clear(volume_id)
-
-    def _change(self, volume_id: str, **fields: object) -> None:
-        # of one volume, one thread changes these at a time
-        if before := self._states.get(volume_id):
-            self._states[volume_id] = dataclasses.replace(
-                before,
-                **fields,  # type: ignore[arg-type]
-            )
-
-    def _write(self) -> None:
-        """Write the state of each disk root, if it has changed or is old."""
-        now = time.time()
-        for root in sorted(self._roots()):
-            vdisks = tuple(
-                vdisk
-                for volume_id, vdisk in sorted(self._states.items())
-                if self._root_of.get(volume_id) == root
-            )
-            last = self._written.get(root)
-            if (
-                last is None
-                or last.vdisks != vdisks
-                or now - last.time > _WRITE_PAUSE
-            ):
-                state = settling.Settling(now, vdisks)
-                settling.FILE.write(root, state)
-                self._written[root] = state
-
-    def _roots(self) -> set[str]:
-        return {
-            destination.backend.disk_root
-            for destination in self._destinations.values()
-        }
-
-
-def _holders(destination: Destination) -> dict[str, list[str]]:
-    """Return the disks of a backend that hold a vdisk, by its name."""
-    holders = collections.defaultdict(list)
-    for disk in destination.backend.disks():
-        for vdisk in disk.vdisks:
-            holders[vdisk.name].append(disk.uuid)
-    return holders

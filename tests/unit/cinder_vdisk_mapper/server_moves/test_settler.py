@@ -29,6 +29,7 @@ from cinder_vdisk_mapper.server_moves import lost_source
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import settle_attempt
+from cinder_vdisk_mapper.server_moves import settle_states
 from cinder_vdisk_mapper.server_moves import settler
 from cinder_vdisk_mapper.server_moves import settler_setup
 from cinder_vdisk_mapper.server_moves import stale_moves
@@ -82,9 +83,7 @@ class SettlerTestCase(testtools.TestCase):
             (
                 settler,
                 'time',
-                types.SimpleNamespace(
-                    monotonic=lambda: next(self.clock), time=lambda: 5.0
-                ),
+                types.SimpleNamespace(monotonic=lambda: next(self.clock)),
             ),
         ):
             self.useFixture(fixtures.MockPatchObject(target, name, value))
@@ -177,17 +176,6 @@ class SettlerTestCase(testtools.TestCase):
             self.look()
             self.assertEqual(wholes, given)
 
-    def test_what_is_due(self):
-        self.add('left', A)
-        self.add('elsewhere', A, to='third@vdisk')
-        self.add('attaching', B, phase=record.ATTACHING)
-        self.add('aborting', B, phase=record.ABORTING)
-        self.assertEqual(['left'], self.look())
-        self.settled.clear()
-        self.moves.clear()
-        self.add('releasing', B, phase=record.RELEASING, holder=HERE)
-        self.assertEqual(['releasing'], self.look())
-
     def test_one_for_each_disk_and_so_many_in_all(self):
         for volume_id, disk in (('1', A), ('2', A), ('3', B)):
             self.add(volume_id, disk)
@@ -244,27 +232,6 @@ class SettlerTestCase(testtools.TestCase):
             self.look()
         self.assertLess(len(self.settled) - before, 11)
 
-    def test_progress(self):
-        self.add('1', A)
-
-        def copy(move):
-            for done in (10, 20):
-                move.report(done, 50)
-            self.settler._write()
-            found = self.states()['1']
-            self.assertEqual(
-                (settling.COPYING, 10, 20, 50),
-                (found.state, found.first, found.done, found.total),
-            )
-            # again, from its start
-            move.report(0, 50)
-            self.settler._write()
-            self.assertEqual(0, self.states()['1'].first)
-
-        self.outcomes['1'] = copy
-        self.look()
-        self.assertEqual('', self.log.output)
-
     def test_the_source_is_away_while_qemu_copies(self):
         self.add('1', A)
         self.settler.look(self.pool)
@@ -279,7 +246,7 @@ class SettlerTestCase(testtools.TestCase):
             self.assertEqual(settling.AWAY, self.states()['1'].state)
             # QEMU's copy is asked each second
             self.settler._progress('1', 10, 50)
-            self.settler._write()
+            self.settler._states.write([self.backend.disk_root])
             self.assertEqual(settling.AWAY, self.states()['1'].state)
             self.settler.look(self.pool)
         self.assertEqual(1, self.log.output.count('waits'))
@@ -306,17 +273,16 @@ class SettlerTestCase(testtools.TestCase):
         self.pool.run()
         self.assertEqual(['1', '2'], [one for one, *_ in self.settled])
 
-    def test_a_record_that_cannot_be_read(self):
-        self.add('1', A)
-        self.add('2', B)
-        self.moves['1'] = exception.DiskError('odd')
-        self.assertEqual(['2'], self.look())
-        self.assertIn('odd', self.log.output)
-
     def test_an_idle_host_is_left_alone(self):
         """Its disks are not looked at, and its state is rarely written."""
         now, written = [1000.0], []
-        settler.time.time = lambda: now[0]
+        self.useFixture(
+            fixtures.MockPatchObject(
+                settle_states,
+                'time',
+                types.SimpleNamespace(time=lambda: now[0]),
+            )
+        )
         self.backend.disks = None
         self.useFixture(
             fixtures.MockPatchObject(
@@ -331,7 +297,7 @@ class SettlerTestCase(testtools.TestCase):
         self.assertTrue(5 <= len(written) <= 8, written)
         # the agent takes it for dead otherwise
         self.assertGreater(
-            settling._SILENT, settler._WRITE_PAUSE + settler._IDLE_PAUSE
+            settling._SILENT, settle_states.WRITE_PAUSE + settler._IDLE_PAUSE
         )
 
     def test_limits(self):
