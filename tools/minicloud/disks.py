@@ -52,6 +52,14 @@ def attach(backing: pathlib.Path) -> str:
     ).strip()
 
 
+def attached(backing: pathlib.Path) -> list[str]:
+    """Return the paths of the loop devices of a file."""
+    return process.run(
+        *('losetup', '--associated', str(backing)),
+        *('--noheadings', '--output', 'NAME'),
+    ).split()
+
+
 def reset_queue(device: str) -> None:
     """Give a loop device the queue of a new one, as others get it later.
 

@@ -26,20 +26,20 @@ def mount(
 ) -> None:
     """Have a program serve a file in place of another.
 
-    It is recorded, and ends when disks are removed.
+    It is recorded, and ends when disks are removed. If it serves the file
+    already, it goes on.
 
     :param path: the file, which is there.
     :param argv: the program; it mounts its file at ``path``.
     :param requests: how many it gets at once, at most.
     """
     disks.run_dir(state).mkdir(exist_ok=True)
-    before = path.stat().st_dev
     daemon = Process(
         path.name,
         argv,
         disks.run_dir(state),
         state.logs,
-        ready=lambda: path.stat().st_dev != before,
+        ready=lambda: path.stat().st_dev != path.parent.stat().st_dev,
     )
     daemon.start()
     daemon.wait_ready()
@@ -51,6 +51,6 @@ def _control(state: State) -> pathlib.Path:
     """Return where the settings of FUSE's connections are."""
     control = state.path / 'devices' / 'fusectl'
     if not control.is_mount():
-        control.mkdir()
+        control.mkdir(exist_ok=True)
         process.run('mount', '-t', 'fusectl', 'none', str(control))
     return control

@@ -16,7 +16,8 @@
 A target is an NBD server of QEMU, and a session an NBD client of QEMU, which
 serves the device as a file by FUSE, with a loop device on it. Around them are
 the interfaces of Cinder's target drivers, of os-brick, of the ACLs of LIO and
-of udev's names of devices. As in the kernel, both outlive cinder-volume.
+of udev's names of devices. As in the kernel, both outlive cinder-volume, and
+what one that was killed has left of them can be gone on with, or removed.
 
 ``tools.minicloud.with_iscsi`` runs a program with this in place of iSCSI.
 """
@@ -83,6 +84,7 @@ class Targets:
     def remove(self, iqn: str) -> None:
         """Remove a target, if there is one; its sessions lose it."""
         self._server(iqn).stop()
+        self.socket(iqn).unlink(missing_ok=True)
         self._file(iqn).unlink(missing_ok=True)
 
     def admit(self, iqn: str, initiator: str, user: str, secret: str) -> None:
@@ -199,18 +201,21 @@ class Connector(base.BaseLinuxConnector):
         if given != target or target.initiator not in mine:
             raise exception.FailedISCSITargetPortalLogin
         device = pathlib.Path(links.device_of(portal, iqn, 0))
-        if not device.exists():
+        file = self._serve(iqn)
+        (path,) = disks.attached(file) or [disks.attach(file)]
+        if os.path.realpath(device) != path:
             device.parent.mkdir(parents=True, exist_ok=True)
             device.unlink(missing_ok=True)
-            device.symlink_to(disks.attach(self._serve(iqn)))
+            device.symlink_to(path)
         return {'type': 'block', 'path': os.path.realpath(device)}
 
     def _serve(self, iqn: str) -> pathlib.Path:
-        """Serve the file of a session and return its path."""
+        """Serve the file of a session, if nobody does; returns its path."""
         state = _state()
         file = self._file(iqn)
         file.parent.mkdir(exist_ok=True)
-        file.touch()
+        if not file.exists():
+            file.touch()
         fuse.mount(
             state,
             file,
@@ -237,11 +242,10 @@ class Connector(base.BaseLinuxConnector):
     ) -> None:
         iqn = connection_properties['target_iqn']
         portal = connection_properties['target_portal']
-        device = pathlib.Path(links.device_of(portal, iqn, 0))
-        if device.exists():
-            process.run('losetup', '--detach', os.path.realpath(device))
-        device.unlink(missing_ok=True)
         file = self._file(iqn)
+        for path in disks.attached(file) if file.exists() else ():
+            process.run('losetup', '--detach', path)
+        pathlib.Path(links.device_of(portal, iqn, 0)).unlink(missing_ok=True)
         process.Process(
             file.name, [], disks.run_dir(_state()), _state().logs
         ).stop()
