@@ -135,13 +135,12 @@ def _give_up(
     """
     _check_lost(context, host)
     for volume in volumes:
-        move = store.read(volume.id)
-        if not release.finish(volume.id):
+        if staying := release.finish(volume.id):
             return _stay(
                 volumes,
                 volume.id,
                 'its vdisk on the host that it has left, of '
-                f'{move and move.source}, is not released: start '
+                f'{staying.source}, is not released: start '
                 'cinder-volume there, or remove its service if that host is '
                 'lost as well, and repeat this',
             )

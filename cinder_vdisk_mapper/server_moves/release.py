@@ -22,21 +22,22 @@ from oslo_log import log as logging
 from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import store
+from cinder_vdisk_mapper.server_moves.record import Record
 from cinder_vdisk_mapper.vdisks import naming
 
 LOG = logging.getLogger(__name__)
 
 
-def finish(volume_id: str) -> bool:
+def finish(volume_id: str) -> Record | None:
     """Ask the source to release its vdisk, and remove the record; repeatable.
 
-    :returns: whether the record is removed. It stays while the source does not
-        answer, unless its service was removed.
+    :returns: the record that stays, None if it is removed. It stays while the
+        source does not answer, unless its service was removed.
     :raises DiskPlacerError: the database does not answer.
     """
     volume, recorded = store.fresh(volume_id), store.read(volume_id)
     if recorded is None:
-        return True
+        return None
     if naming.is_exported(volume):
         # without a lock: the source may ask at the same time
         other_host.go_on(volume, recorded.source, recorded.source_host)
@@ -51,4 +52,4 @@ def finish(volume_id: str) -> bool:
     if not naming.is_exported(volume) and store.read(volume_id) == recorded:
         with contextlib.suppress(store.Changed):
             store.forget(volume_id, recorded)
-    return store.read(volume_id) is None
+    return store.read(volume_id)

@@ -19,7 +19,6 @@ import testtools
 from cinder_vdisk_mapper.server_moves import lost_host
 from cinder_vdisk_mapper.server_moves import lost_rules
 from cinder_vdisk_mapper.server_moves import release
-from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 
 
@@ -29,10 +28,11 @@ class GiveUpTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.volumes = [types.SimpleNamespace(id=id_) for id_ in ('1', '2')]
-        self.move = types.SimpleNamespace(source='left@vdisk')
         self.check, self.finish, self.take = (
             self.useFixture(
-                fixtures.MockPatchObject(target, name, mock.Mock())
+                fixtures.MockPatchObject(
+                    target, name, mock.Mock(return_value=None)
+                )
             ).mock
             for target, name in (
                 (lost_host, '_check_lost'),
@@ -41,7 +41,6 @@ class GiveUpTestCase(testtools.TestCase):
             )
         )
         for target, name, value in (
-            (store, 'read', lambda _: self.move),
             (lost_host.objects.Service, 'get_by_args', mock.Mock()),
             (
                 lost_host.objects.VolumeList,
@@ -65,7 +64,8 @@ class GiveUpTestCase(testtools.TestCase):
         ]
 
     def test_a_vdisk_that_is_not_released_keeps_both(self):
-        self.finish.side_effect = lambda id_: id_ == '1'
+        move = types.SimpleNamespace(source='left@vdisk')
+        self.finish.side_effect = [None, move]
         kept, why = self.reasons()
         self.assertEqual('volume 2 of its server stays', kept)
         self.assertIn('of left@vdisk, is not released: start', why)

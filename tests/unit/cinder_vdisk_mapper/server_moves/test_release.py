@@ -40,8 +40,8 @@ class ReleaseTestCase(testtools.TestCase):
         self.recorded = None
 
     def test_released(self):
-        self.assertTrue(release.finish('volume'))
-        self.assertTrue(release.finish('volume'))
+        self.assertIsNone(release.finish('volume'))
+        self.assertIsNone(release.finish('volume'))
 
     def test_another_process_is_faster(self):
         def late(volume_id, before):
@@ -49,4 +49,4 @@ class ReleaseTestCase(testtools.TestCase):
             raise store.Changed('no longer releasing')
 
         self.useFixture(fixtures.MockPatchObject(store, 'forget', late))
-        self.assertTrue(release.finish('volume'))
+        self.assertIsNone(release.finish('volume'))
