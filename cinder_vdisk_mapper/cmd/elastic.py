@@ -168,12 +168,5 @@ def _own_conf(args: argparse.Namespace) -> cfg.ConfigOpts:
     """
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
-    files, directories = config_files.sources(args.config_file)
-    with config_files.read_errors(files):
-        conf(
-            [],
-            project='nova',
-            default_config_files=files,
-            default_config_dirs=directories,
-        )
+    config_files.read(conf, args.config_file)
     return conf

@@ -58,15 +58,8 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
     """
     conf = options.CONF
     register_options(conf)
-    names, directories = config_files_.sources(config_files)
-    with config_files_.read_errors(names):
-        conf(
-            arguments,
-            project='nova',
-            prog='diskplacer',
-            default_config_files=names,
-            default_config_dirs=directories,
-        )
+    config_files_.read(conf, config_files, arguments)
+    with config_files_.read_errors(()):
         # oslo.config validates a value when it is read
         for module in options.GROUPS:
             for option in module.OPTS:

@@ -36,6 +36,28 @@ def sources(
     return cfg.find_config_files(project='nova'), None
 
 
+def read(
+    conf: cfg.ConfigOpts,
+    named: list[str] | None,
+    arguments: collections.abc.Iterable[str] = (),
+) -> None:
+    """Read configuration files into options.
+
+    :param named: those that the user names, as in :func:`sources`.
+    :param arguments: further options of oslo.config, from the command line.
+    :raises DiskPlacerError: a file cannot be read, or an option is invalid.
+    """
+    files, directories = sources(named)
+    with read_errors(files):
+        conf(
+            list(arguments),
+            project='nova',
+            prog='diskplacer',
+            default_config_files=files,
+            default_config_dirs=directories,
+        )
+
+
 def as_service(named: list[str] | None) -> list[str]:
     """Return the arguments by which a service of OpenStack reads files.
 

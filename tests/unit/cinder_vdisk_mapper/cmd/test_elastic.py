@@ -11,6 +11,7 @@
 #    under the License.
 
 
+import argparse
 import contextlib
 import io
 import os
@@ -22,6 +23,7 @@ import testtools
 from oslo_config import cfg
 
 from cinder_vdisk_mapper.cmd import cinder_conf
+from cinder_vdisk_mapper.cmd import elastic
 from cinder_vdisk_mapper.moves import leg_mover
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
@@ -227,3 +229,20 @@ class RunTest(CommandTestCase):
         self.assertEqual('', self.run_('run'))
         self.assertEqual([], self.mover.moved)
         self.assertIn('upgrade it if it is older', log.output)
+
+
+class OptionsTestCase(testtools.TestCase):
+    def test_files_and_directories_of_all_commands(self):
+        directory = self.useFixture(fixtures.TempDir()).path
+        with open(os.path.join(directory, 'own.conf'), 'w') as stream:
+            stream.write('[diskplacer]\ndisk_root = /own\n')
+        with (
+            mock.patch.object(cfg, 'find_config_files', return_value=[]),
+            mock.patch.object(
+                cfg, 'find_config_dirs', return_value=[directory]
+            ) as found,
+        ):
+            own = elastic._own_conf(argparse.Namespace(config_file=None))
+        self.assertEqual('/own', own.diskplacer.disk_root)
+        # whatever the name of the program
+        found.assert_called_once_with('nova', 'diskplacer')
