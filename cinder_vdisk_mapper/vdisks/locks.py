@@ -38,6 +38,7 @@ from oslo_concurrency import lockutils
 from oslo_config import cfg
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import files
 
 CONF = cfg.CONF
 
@@ -81,16 +82,10 @@ def hold_within(name: str, seconds: float) -> collections.abc.Iterator[None]:
     :raises Held: there is another holder for longer.
     :raises DiskPlacerError: as :func:`hold`.
     """
-    deadline = time.monotonic() + seconds
     with contextlib.ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(hold(name, wait=False))
-                break
-            except Held:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(_INTERVAL)
+        files.take_within(
+            lambda: stack.enter_context(hold(name, wait=False)), Held, seconds
+        )
         yield
 
 

@@ -17,12 +17,16 @@ import contextlib
 import errno
 import fcntl
 import os
+import time
 import typing
 
 from nova_diskplacer import exception
 
 #: prefix of the name of a link that is not in place yet
 NEW_LINK = '.new.'
+
+# Seconds between two attempts at a lock that another process holds.
+_LOCK_INTERVAL = 0.01
 
 _lock_directory = '/run/diskplacer'
 
@@ -233,6 +237,27 @@ def is_locked(name: str) -> bool:
             return False
     except BlockingIOError:
         return True
+
+
+def take_within(
+    take: collections.abc.Callable[[], object],
+    held: type[Exception],
+    seconds: float,
+) -> None:
+    """Take a lock, and wait for another holder for some seconds.
+
+    :param take: takes it without waiting, or raises ``held``.
+    :raises Exception: ``held``, if there is another holder for longer.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            take()
+            return
+        except held:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(_LOCK_INTERVAL)
 
 
 @contextlib.contextmanager

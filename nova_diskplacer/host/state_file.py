@@ -25,7 +25,6 @@ import json
 import logging
 import math
 import os
-import time
 from typing import Any
 from typing import Generic
 from typing import TypeVar
@@ -40,9 +39,8 @@ LOG = logging.getLogger(__name__)
 # Bytes of a file that are read; none of ours has that many.
 _MOST = 16 << 20
 
-# Seconds that a writer waits for others, and between its attempts.
+# Seconds that a writer waits for others.
 _PATIENCE = 2.0
-_PAUSE = 0.01
 
 # Some files are read once in an interval.
 _unusable = log_once.ChangeLogger(LOG)
@@ -190,20 +188,14 @@ def changing(path: str) -> collections.abc.Iterator[None]:
                     0o600,
                 )
             )
-            _acquire(lock, path)
-        yield
-
-
-def _acquire(lock: int, path: str) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > deadline:
+            try:
+                files.take_within(
+                    lambda: fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB),
+                    BlockingIOError,
+                    _PATIENCE,
+                )
+            except BlockingIOError as error:
                 raise exception.DiskError(
                     f'{path} is being changed by another process'
                 ) from error
-            time.sleep(_PAUSE)
-        else:
-            return
+        yield

@@ -235,3 +235,24 @@ class LocksTest(testtools.TestCase):
             pass
         for path, wanted in ((self.path, 0o700), (f'{self.path}/one', 0o600)):
             self.assertEqual(wanted, stat.S_IMODE(os.stat(path).st_mode))
+
+
+class TakeWithinTest(testtools.TestCase):
+    def test_another_holder_releases_it(self):
+        take = mock.Mock(side_effect=[BlockingIOError, BlockingIOError, None])
+        files.take_within(take, BlockingIOError, 60.0)
+        self.assertEqual(3, take.call_count)
+
+    def test_another_holder_keeps_it(self):
+        take = mock.Mock(side_effect=BlockingIOError)
+        self.assertRaises(
+            BlockingIOError, files.take_within, take, BlockingIOError, 0.05
+        )
+        self.assertGreater(take.call_count, 1)
+
+    def test_other_errors(self):
+        take = mock.Mock(side_effect=OSError)
+        self.assertRaises(
+            OSError, files.take_within, take, BlockingIOError, 60.0
+        )
+        take.assert_called_once_with()
