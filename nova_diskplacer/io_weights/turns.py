@@ -58,11 +58,11 @@ _FORGET_S = 300.0
 _KEPT_S = 60.0
 _MAX_KEPT_S = 960.0
 
-# Seconds until other servers are a reason for the next trial: in multiples of
-# what the last one took, and at least. Servers that come and go all the time
-# have the disk tried for a tenth of the time.
-_RESTS = 9.0
+# Seconds until other servers are a reason for the next trial, at least. They
+# are so many more that trials take this part of what turns may cost: in a
+# trial a disk may lose nearly all of its throughput.
 _MIN_REST_S = 60.0
+_PART_OF_ALLOWED = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,8 +79,7 @@ class Trial:
     ``lost`` is the share of the reference that the kept choice cost when it
     was tried, None before. ``servers`` are those that used the disk when the
     last trial ended, None before; ``rest_s`` is the time until other servers
-    are a reason for the next one. ``tried_s`` is how long the present trial
-    has taken.
+    are a reason for the next one.
     """
 
     choice: int | None
@@ -93,7 +92,6 @@ class Trial:
     lost: float | None = None
     servers: frozenset[str] | None = None
     rest_s: float = 0.0
-    tried_s: float = 0.0
 
 
 def is_counted(throughput: float, busy: float) -> bool:
@@ -136,13 +134,13 @@ def step(
             before=trial.choice,
             left_s=None,
             paused_s=0.0,
-            tried_s=0.0,
+            rest_s=0.0,
         )
     trial = dataclasses.replace(
         trial,
         counted=(*trial.counted, (seconds, throughput)),
         paused_s=0.0,
-        tried_s=trial.tried_s + seconds,
+        rest_s=trial.rest_s + seconds * (1 / (_PART_OF_ALLOWED * allowed) - 1),
     )
     counted = trial.counted
     if sum(length for length, _ in counted) < _STEP_S:
@@ -183,7 +181,7 @@ def pause(trial: Trial, seconds: float) -> Trial:
         reference=trial.reference,
         lost=trial.lost,
         servers=trial.servers,
-        rest_s=_rest_s(trial),
+        rest_s=max(_MIN_REST_S, trial.rest_s),
     )
 
 
@@ -217,10 +215,5 @@ def _keep(
         reference=trial.reference,
         lost=lost,
         servers=servers,
-        rest_s=_rest_s(trial),
+        rest_s=max(_MIN_REST_S, trial.rest_s),
     )
-
-
-def _rest_s(trial: Trial) -> float:
-    """Return for how long after a trial other servers are no reason."""
-    return max(_MIN_REST_S, _RESTS * trial.tried_s)

@@ -164,14 +164,22 @@ class StepTest(unittest.TestCase):
             trial = step(trial, MBPS, 1.0, 1.0, 0.2, other)
         self.assertIsNone(trial.left_s)
 
-    def test_a_long_trial_is_followed_by_a_long_rest(self):
-        for seek_s, rest_s in ((0.0, 60.0), (0.016, 162.0), (0.1, 162.0)):
+    def test_trials_take_half_the_time_that_turns_may_cost(self):
+        """But none follows another one within a minute."""
+        for seek_s, allowed, rest_s in (
+            (0.0, 0.2, 60.0),
+            (0.016, 0.2, 162.0),
+            (0.1, 0.2, 162.0),
+            (0.0, 0.02, 594.0),
+            (0.016, 0.02, 1782.0),
+            (0.0, 0.6, 60.0),
+        ):
             ended = next(
                 trial
-                for trial in run(turns.Trial(1), seek_s, 0.2, seconds=50)
+                for trial in run(turns.Trial(1), seek_s, allowed, seconds=50)
                 if trial.lost is not None
             )
-            self.assertEqual(rest_s, ended.rest_s)
+            self.assertAlmostEqual(rest_s, ended.rest_s)
 
     def test_a_trial_that_is_given_up_was_not_the_last_one(self):
         """What was kept before stays, and for as long as before."""
