@@ -62,12 +62,14 @@ class Binder:
         with _locked(request):
             present = self.operations.backend.disks()
             striped = striped_binding.StripeBinder(self.operations, request)
-            if location := striped.resume(present):
-                return location
-            holding = [
-                disk.uuid for disk in present if disk.find(request.name)
-            ]
-            for disk in holding:
+            held = {
+                disk.uuid: vdisk
+                for disk in present
+                if (vdisk := disk.find(request.name))
+            }
+            if pieces := [vdisk for vdisk in held.values() if vdisk.stripe]:
+                return striped.resume(pieces)
+            for disk in held:
                 # a run was killed before it saved the disk, or before the
                 # whole vdisk read as zeros
                 self._create(disk, request)
@@ -98,8 +100,18 @@ class Binder:
                 if request.boot_time or not disk.draining
             ]
             counts = _vdisks_per_disk(disks, request)
-            if request.of_flavor and (
-                location := striped.bind(disks, claims, counts)
+            server = request.server
+            if (
+                server
+                and server.request
+                and server.request.legs > 1
+                and request.of_flavor
+                and (claims or request.boot_time)
+                and (
+                    location := striped.bind(
+                        server, server.request, disks, claims, counts
+                    )
+                )
             ):
                 return location
             chosen = self._claimed_disk(request, disks, claims, counts)

@@ -28,6 +28,7 @@ from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.location import leg_gb
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.mapping import plugins
 
 Counts = collections.abc.Mapping[str, int]
@@ -40,72 +41,50 @@ class StripeBinder:
     operations: VDiskOperations
     request: BindRequest
 
-    def resume(
-        self, disks: collections.abc.Iterable[discover.Disk]
-    ) -> Location | None:
+    def resume(self, pieces: collections.abc.Sequence[VDisk]) -> Location:
         """Complete a stripe whose creation was killed.
 
         Its volume may have been extended since. Pieces that were made for
         another server fill no claim any more, and the others neither.
 
-        :param disks: all disks of this host.
-        :returns: its location, None if the vdisk has no piece.
+        :param pieces: those that are on the disks of this host.
+        :returns: its location.
         :raises BindingError: a disk is oversold.
         :raises DiskError: a piece cannot be created.
         """
-        backend = self.operations.backend
-        if not isinstance(backend, striping.StripingBackend):
-            return None
-        name = self.request.name
-        pieces = [
-            vdisk
-            for disk in disks
-            for vdisk in disk.vdisks
-            if vdisk.name == name and vdisk.stripe
-        ]
-        if not pieces:
-            return None
         location, bound_for = pieces[0].stripe, self.request.bound_for
         if {piece.server_id for piece in pieces} != {bound_for}:
             bound_for = None
         self._create(
-            backend, location, pieces[0].minimum, bound_for, reserve=True
+            self._backend(location.width),
+            location,
+            pieces[0].minimum,
+            bound_for,
+            reserve=True,
         )
         return location
 
     def bind(
         self,
+        server: nova_api.Server,
+        vdisks: flavor.VDiskRequest,
         disks: collections.abc.Sequence[discover.Disk],
         claims: Counts,
         vdisks_by_disk: Counts,
     ) -> Location | None:
-        """Bind the vdisk as its server's flavor says, if that stripes.
+        """Bind the vdisk as its server's flavor says, which stripes.
 
+        :param vdisks: those of the server's flavor.
         :param claims: GiB that the server claims, by disk. A server that
             claims none gets disks by the room that they have.
         :param vdisks_by_disk: number of the server's vdisks on each disk.
-        :returns: the location, None for a volume that is not to be striped.
+        :returns: the location, None for a volume that is none of the boot of
+            its server and fits none of its claims.
         :raises BindingError: the backend cannot stripe, or no disks fit.
         :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: a piece cannot be created.
         """
-        server = self.request.server
-        vdisks = server.request if server else None
-        if server is None or vdisks is None or vdisks.legs == 1:
-            return None
-        if not claims and not self.request.boot_time:
-            return None
-        backend = self.operations.backend
-        if not isinstance(backend, striping.StripingBackend):
-            raise errors.BindingError(
-                f'volume {self.request.volume_id} of server {server.uuid} is '
-                f'to be striped over {vdisks.legs} disks, but '
-                'vdisk_backend=filesystem has no striping: prepare the disks '
-                'with --backend lvm, or make a stripe inside the guest of '
-                'vdisks by diskplacer:mapping=round_robin (diskplacer-manage '
-                'guest-config --layout stripe)',
-                'the disks of the host cannot stripe a volume',
-            )
+        backend = self._backend(vdisks.legs)
         chosen = self._choose_disks(
             server, vdisks, disks, claims, vdisks_by_disk
         )
@@ -121,6 +100,24 @@ class StripeBinder:
             reserve=not claims,
         )
         return location
+
+    def _backend(self, disks: int) -> striping.StripingBackend:
+        """Return the backend, which stripes over so many disks.
+
+        :raises BindingError: it cannot.
+        """
+        backend, server = self.operations.backend, self.request.server
+        if isinstance(backend, striping.StripingBackend):
+            return backend
+        raise errors.BindingError(
+            f'volume {self.request.volume_id} of server '
+            f'{server and server.uuid} is to be striped over {disks} disks, '
+            'but vdisk_backend=filesystem has no striping: prepare the disks '
+            'with --backend lvm, or make a stripe inside the guest of vdisks '
+            'by diskplacer:mapping=round_robin (diskplacer-manage '
+            'guest-config --layout stripe)',
+            'the disks of the host cannot stripe a volume',
+        )
 
     def _choose_disks(
         self,
