@@ -108,14 +108,12 @@ class Connections:
     target_drivers: dict[str, str]
     moves: Moves | None = None
 
-    @property
-    def _hostname(self) -> str:
-        return str(volume_utils.extract_host(self.host, 'host'))
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Names that this host may have in a connector."""
-        return frozenset((self._hostname, CONF.host, socket.gethostname()))
+    def __post_init__(self) -> None:
+        self._hostname = str(volume_utils.extract_host(self.host, 'host'))
+        #: names that this host may have in a connector
+        self.names = frozenset(
+            (self._hostname, CONF.host, socket.gethostname())
+        )
 
     @functools.cached_property
     def exporter(self) -> export.Exporter:
