@@ -141,6 +141,9 @@ class Connections:
     ) -> ModelUpdate | None:
         """Bind a volume, or hand it over to the host of its server.
 
+        A device that has to be made for this host is made when the volume is
+        connected, which follows.
+
         :raises DiskPlacerError: it cannot be attached on that host, or no
             disk may hold it.
         """
@@ -177,9 +180,9 @@ class Connections:
             event_log.log_bound(
                 volume, server.uuid if server else None, location
             )
-        vdisk = self.operations.at(location, name)
-        vdisk.activate(volume)
         if not here:
+            vdisk = self.operations.at(location, name)
+            vdisk.activate(volume)
             update |= self.exporter.create(
                 context, volume, vdisk.device_path()
             )
@@ -194,6 +197,7 @@ class Connections:
             for name, value in (update or {}).items():
                 setattr(volume, name, value)
             volume.save()
+            self.operations.of(volume).activate(volume)
         return volume.provider_location or ''
 
     def ensure_export(self, context: Any, volume: Volume) -> None:

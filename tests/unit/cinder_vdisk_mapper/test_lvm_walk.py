@@ -144,6 +144,7 @@ class World(fixtures.Fixture):
         self.volume.provider_location = (update or {}).get(
             'provider_location', self.volume.provider_location
         )
+        self.driver.initialize_connection(self.volume, {'host': 'node'})
 
     def write(self):
         """Have the server write to all of the volume."""

@@ -154,6 +154,9 @@ class World(test_lvm_walk.World):
             None, self.read(None, '1'), {'host': 'node'}
         )
         self.row.update(update or {})
+        self.driver.initialize_connection(
+            self.read(None, '1'), {'host': 'node'}
+        )
 
     def start_at(self, location):
         """Bring the volume to a location, and have the server write to it."""
