@@ -337,16 +337,16 @@ class VDiskOperations:
         if not present:
             check_not_draining(current, f'keep {new.name}')
         free = self.free_gb(current)
-        refused = refusal(disk, f'keep {new.name} of {new.size_gb} GiB', free)
+        operation = f'keep {new.name} of {new.size_gb} GiB'
         if not present and free < new.size_gb:
-            raise refused
+            raise refusal(disk, operation, free)
 
         def undo() -> None:
             # a vdisk that a killed run has made may be in use by now
             if not present:
                 self.backend.delete(disk, new.name)
 
-        self._change_and_reserve(disk, make, undo, refused)
+        self._change_and_reserve(disk, make, undo, operation, free)
 
     def _replace(
         self,
@@ -358,31 +358,33 @@ class VDiskOperations:
         undo: collections.abc.Callable[[], None],
     ) -> None:
         """Change a vdisk if its disk has the space, and reserve it."""
-        free = self.free_gb_with(current, before, after)
-        refused = refusal(
-            current.uuid, operation, free + after.size_gb - before.size_gb
-        )
-        if free < 0:
-            raise refused
-        self._change_and_reserve(current.uuid, change, undo, refused)
+        left = self.free_gb_with(current, before, after)
+        free = left + after.size_gb - before.size_gb
+        if left < 0:
+            raise refusal(current.uuid, operation, free)
+        self._change_and_reserve(current.uuid, change, undo, operation, free)
 
     def _change_and_reserve(
         self,
         disk: str,
         change: collections.abc.Callable[[], None],
         undo: collections.abc.Callable[[], None],
-        refused: errors.BindingError,
+        operation: str,
+        free_gb: int,
     ) -> None:
         """Change a disk and reserve the result; undo it if that fails.
 
         The caller holds the disk's lock.
 
-        :param refused: raised where the disk lacks the space after all.
+        :param operation: what is refused where the disk lacks the space after
+            all.
+        :param free_gb: GiB that it had before.
+        :raises BindingError: it lacks the space.
         """
         try:
             change()
             if not self.reserve(disk):
-                raise refused
+                raise refusal(disk, operation, free_gb)
         except exception.DiskPlacerError:
             try:
                 undo()
