@@ -275,16 +275,14 @@ def _copy(
     caller, so each call copies only a part.
     """
 
-    @_on_disk
-    def to_target(path: str, source: str) -> int | None:
-        return copies.copy(source, name, path, start)
+    def copy() -> int | None:
+        source = discover.require_mounted(root, uuid)
+        place = discover.require_mounted(root, target)
+        return copies.copy(source, name, place, start)
 
-    @_on_disk
-    def from_source(path: str) -> Any:
-        return to_target(target, path, root=root)
-
-    next_start: int | None = from_source(uuid, root=root)
-    return next_start
+    # of both disks, none may hang
+    to_target = functools.partial(discover.run_unless_hung, root, target, copy)
+    return discover.run_unless_hung(root, uuid, to_target)
 
 
 def copy_remote(uuid: str, name: str, start: int, *, root: str) -> int | None:
