@@ -104,14 +104,6 @@ def read_all(stream: typing.BinaryIO, path: str, most: int) -> bytes:
     return content
 
 
-def _open_itself(path: str, flags: int) -> int:
-    """Open a file for ``open()``, unless it is a symbolic link.
-
-    Others could have put one into a directory like /tmp.
-    """
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
-
-
 def replace(
     path: str, text: str, *, durable: bool, mode: int | None = None
 ) -> None:
@@ -124,19 +116,24 @@ def replace(
     :raises OSError: the file cannot be written.
     """
     new = path + '.diskplacer'
-    with open(
-        new,
-        'w',
-        encoding='utf-8',
-        errors='surrogateescape',
-        opener=_open_itself,
-    ) as stream:
+    # others could have put a symbolic link into a directory like /tmp
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with (
+        opened(new, flags, 0o666) as descriptor,
+        open(
+            descriptor,
+            'w',
+            encoding='utf-8',
+            errors='surrogateescape',
+            closefd=False,
+        ) as stream,
+    ):
         if mode is not None:
-            os.fchmod(stream.fileno(), mode)
+            os.fchmod(descriptor, mode)
         stream.write(text)
         if durable:
             stream.flush()
-            os.fsync(stream.fileno())
+            os.fsync(descriptor)
     try:
         os.rename(new, path)
     except OSError:
