@@ -26,6 +26,7 @@ from cinder_vdisk_mapper.drain import plan
 from cinder_vdisk_mapper.drain import survey
 from cinder_vdisk_mapper.moves import vdisk_move
 from cinder_vdisk_mapper.vdisks import locks
+from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -58,7 +59,12 @@ class Drainer:
     def plan(self, uuid: str) -> tuple[survey.Survey, plan.Plan]:
         """Return what is on a disk, and where it would go."""
         surveyed = self.surveyor.survey(uuid)
-        return surveyed, surveyed.plan()
+        return surveyed, plan.plan(
+            surveyed.vdisks,
+            surveyed.disks,
+            surveyed.room,
+            surveyed.server_vdisks,
+        )
 
     def drain(self, uuid: str) -> dict[str, str]:
         """Move what can be moved from a disk, which gets no new vdisks.
@@ -73,11 +79,13 @@ class Drainer:
             while True:
                 surveyed, planned = self.plan(uuid)
                 due = planned.targets.keys() - failed
-                vdisk = _first(
-                    vdisk for vdisk in surveyed.vdisks if vdisk.name in due
-                )
-                if vdisk is None:
+                if not due:
                     break
+                # one whose move was begun, if any
+                vdisk = min(
+                    (vdisk for vdisk in surveyed.vdisks if vdisk.name in due),
+                    key=lambda vdisk: (not vdisk.begun_target, vdisk.name),
+                )
                 name = vdisk.name
                 target = planned.targets[name]
                 try:
@@ -131,13 +139,6 @@ class Drainer:
             discover.set_draining(root, uuid, is_draining)
             self.operations.reserve(uuid)
 
-    def _healthy_others(self, uuid: str) -> list[discover.Disk]:
-        return [
-            disk
-            for disk in self.operations.backend.disks()
-            if disk.uuid != uuid and disk.health == discover.OK
-        ]
-
     def _restore_claims(self, uuid: str) -> None:
         """Move the claims of vdisks that have not left a disk back to it.
 
@@ -151,10 +152,14 @@ class Drainer:
             for vdisk in backend.disk(uuid).vdisks
             if not vdisk.stripe
         }
-        others = {disk.uuid: disk for disk in self._healthy_others(uuid)}
-        for name in move_records.from_disk(backend.disk_root, uuid):
-            record = move_records.read(backend.disk_root, name)
-            if not record or name not in vdisks or record.target not in others:
+        others = {
+            disk.uuid: disk
+            for disk in backend.disks()
+            if disk.uuid != uuid and disk.health == discover.OK
+        }
+        moves = move_records.from_disk(backend.disk_root, uuid)
+        for name, record in moves.items():
+            if name not in vdisks or record.target not in others:
                 continue
             copy = others[record.target].find(name)
             claim = vdisk_move.claim_move(
@@ -166,13 +171,26 @@ class Drainer:
     def _evacuation(
         self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str
     ) -> evacuations.Evacuation:
-        return evacuations.evacuation(
-            self.surveyor,
-            surveyed.volumes[vdisk.name],
-            vdisk,
-            uuid,
-            target,
-            functools.partial(self.progress, vdisk.name),
+        """Return the move of a vdisk, or of its legs, to a disk."""
+        volume = surveyed.volumes[vdisk.name]
+        progress = functools.partial(self.progress, vdisk.name)
+        guests = self.surveyor.guests
+        if naming.location(volume).is_striped:
+            return evacuations.LegEvacuation(
+                volume.id, uuid, target, progress, guests.rate
+            )
+        return evacuations.VDiskEvacuation(
+            vdisk_move.VolumeMove(
+                self.surveyor.context,
+                self.operations,
+                guests,
+                self.surveyor,
+                volume,
+                vdisk,
+                uuid,
+                target,
+                progress,
+            )
         )
 
     def _forget_moves(self, uuid: str, surveyed: survey.Survey) -> None:
@@ -184,21 +202,19 @@ class Drainer:
         """
         backend = self.operations.backend
         vdisks = {vdisk.name: vdisk for vdisk in surveyed.vdisks}
-        for name in move_records.from_disk(backend.disk_root, uuid):
+        moves = move_records.from_disk(backend.disk_root, uuid)
+        for name, record in moves.items():
             vdisk = vdisks.get(name)
             if vdisk is None or not (
                 vdisk.begun_target
                 or vdisk.is_elsewhere
-                or self._may_have_copy(name)
+                or self._may_have_copy(name, record)
             ):
                 move_records.remove(backend.disk_root, name)
 
-    def _may_have_copy(self, name: str) -> bool:
+    def _may_have_copy(self, name: str, record: move_records.Record) -> bool:
         """Return whether the target of a move may have the vdisk."""
         backend = self.operations.backend
-        record = backend.recorded_move(name)
-        if record is None:
-            return False
         disk = backend.disk(record.target)
         if disk.health == discover.OK:
             copy = disk.find(name)
@@ -215,17 +231,6 @@ class Drainer:
             record.source,
         )
         return True
-
-
-def _first(
-    vdisks: collections.abc.Iterable[plan.VDiskToMove],
-) -> plan.VDiskToMove | None:
-    """Return the vdisk that moves first: one whose move was begun, if any."""
-    return min(
-        vdisks,
-        key=lambda vdisk: (not vdisk.begun_target, vdisk.name),
-        default=None,
-    )
 
 
 def _alone(disk_root: str) -> contextlib.AbstractContextManager[None]:

@@ -21,16 +21,12 @@ import dataclasses
 
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper.cinder_api.types import Volume
-from cinder_vdisk_mapper.drain import survey
 from cinder_vdisk_mapper.moves import leg_mover
 from cinder_vdisk_mapper.moves import vdisk_move
 from cinder_vdisk_mapper.moves import vdisk_steps
 from cinder_vdisk_mapper.vdisks import event_log
-from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
 from nova_diskplacer.disks import mover
-from nova_diskplacer.disks.vdisk import VDisk
 
 LOG = logging.getLogger(__name__)
 
@@ -115,31 +111,3 @@ class LegEvacuation(Evacuation):
 
     def take_back(self) -> None:
         leg_mover.LegMover().take_back(self.volume_id)
-
-
-def evacuation(
-    surveyor: survey.Surveyor,
-    volume: Volume,
-    vdisk: VDisk,
-    source: str,
-    target: str,
-    progress: mover.Progress,
-) -> Evacuation:
-    """Return the move of a vdisk, or of its legs, from disk to disk."""
-    if naming.location(volume).is_striped:
-        return LegEvacuation(
-            volume.id, source, target, progress, surveyor.guests.rate
-        )
-    return VDiskEvacuation(
-        vdisk_move.VolumeMove(
-            surveyor.context,
-            surveyor.operations,
-            surveyor.guests,
-            surveyor,
-            volume,
-            vdisk,
-            source,
-            target,
-            progress,
-        )
-    )

@@ -53,12 +53,6 @@ class Survey:
     room: dict[str, plan.Room]
     server_vdisks: dict[str, dict[str, set[str]]]
 
-    def plan(self) -> plan.Plan:
-        """Return where each vdisk goes."""
-        return plan.plan(
-            self.vdisks, self.disks, self.room, self.server_vdisks
-        )
-
 
 @dataclasses.dataclass(frozen=True)
 class Surveyor:

@@ -71,22 +71,22 @@ def read(disk_root: str, name: str) -> Record | None:
     return None
 
 
-def from_disk(disk_root: str, disk: str) -> list[str]:
-    """Return the names of the vdisks with a record of a move from a disk.
+def from_disk(disk_root: str, disk: str) -> dict[str, Record]:
+    """Return the records of moves from a disk, by the names of the vdisks.
 
     :raises DiskError: the records cannot be read.
     """
     directory = os.path.join(disk_root, DIRECTORY)
     with host_files.disk_errors(directory):
         names = os.listdir(directory) if os.path.isdir(directory) else []
-    vdisks = []
+    records = {}
     for name in sorted(names):
         # not that of a file that is being replaced
         with contextlib.suppress(exception.DiskError):
             record = read(disk_root, name)
             if record and record.source == disk:
-                vdisks.append(name)
-    return vdisks
+                records[name] = record
+    return records
 
 
 def write(disk_root: str, name: str, record: Record) -> None:

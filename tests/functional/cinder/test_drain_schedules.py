@@ -119,7 +119,7 @@ class ScheduleTestCase(test_drain.DrainerTestCase):
         for disk in self.disks:
             self.assertEqual({}, self.drainer.cancel(disk))
             self.assertEqual(
-                [],
+                {},
                 move_records.from_disk(self.host.root, disk),
                 'a record is left',
             )

@@ -19,6 +19,7 @@ import testtools
 
 from cinder_vdisk_mapper.drain import drainer
 from cinder_vdisk_mapper.drain import plan
+from cinder_vdisk_mapper.drain import survey
 from cinder_vdisk_mapper.moves import vdisk_move
 from cinder_vdisk_mapper.moves import vdisk_steps
 from cinder_vdisk_mapper.vdisks import locks
@@ -40,7 +41,10 @@ class DrainerTestCase(testtools.TestCase):
         self.addCleanup(files.set_lock_directory, files._lock_directory)
         files.set_lock_directory(self.useFixture(fixtures.TempDir()).path)
         held = [fake_disks.make_vdisk(one, None, 1) for one in '123']
-        self.vdisks = {one.name: plan.VDiskToMove(one) for one in held}
+        self.vdisks = {
+            one.name: plan.VDiskToMove(one, mapping='round_robin')
+            for one in held
+        }
         self.backend = fakes.Backend(
             fake_disks.make_disk(A, held=held), fake_disks.make_disk(B)
         )
@@ -78,25 +82,16 @@ class DrainerTestCase(testtools.TestCase):
             for name, vdisk in self.vdisks.items()
             if uuid in self.backend.disks_holding(name)
         }
-        found = mock.Mock(vdisks=tuple(vdisks.values()))
-        found.volumes = {
-            name: mock.Mock(provider_location=uuid, id=name[-1])
-            for name in vdisks
-        }
-        refused = {
-            name: vdisk.refusal
-            for name, vdisk in vdisks.items()
-            if vdisk.refusal
-        }
-        found.plan.return_value = plan.Plan(
+        return survey.Survey(
+            tuple(vdisks.values()),
             {
-                name: vdisk.begun_target or B
-                for name, vdisk in vdisks.items()
-                if not vdisk.refusal
+                name: mock.Mock(provider_location=uuid, id=name[-1])
+                for name in vdisks
             },
-            refused,
+            (self.backend.known[B],),
+            {B: plan.Room(100, 100)},
+            {},
         )
-        return found
 
     def move(self, move):
         name = move.vdisk.name
@@ -123,7 +118,9 @@ class DrainerTestCase(testtools.TestCase):
 
     def change(self, number, **fields):
         name = f'volume-{number}'
-        self.vdisks[name] = plan.VDiskToMove(self.vdisks[name].vdisk, **fields)
+        self.vdisks[name] = plan.VDiskToMove(
+            self.vdisks[name].vdisk, mapping='round_robin', **fields
+        )
 
     def test_all_move(self):
         self.change(3, begun_target=C)

@@ -34,14 +34,16 @@ class MovesTestCase(testtools.TestCase):
 
     def test_record(self):
         self.assertIsNone(move_records.read(self.root, NAME))
-        self.assertEqual([], move_records.from_disk(self.root, DISK))
+        self.assertEqual({}, move_records.from_disk(self.root, DISK))
         move_records.write(self.root, NAME, move_records.Record(OTHER, DISK))
         move_records.write(self.root, NAME, RECORD)
         self.assertEqual(RECORD, move_records.read(self.root, NAME))
         # the driver reads it, and is not root
         self.assertEqual(0o644, os.stat(self.path).st_mode & 0o777)
-        self.assertEqual([NAME], move_records.from_disk(self.root, DISK))
-        self.assertEqual([], move_records.from_disk(self.root, OTHER))
+        self.assertEqual(
+            {NAME: RECORD}, move_records.from_disk(self.root, DISK)
+        )
+        self.assertEqual({}, move_records.from_disk(self.root, OTHER))
         for _ in range(2):
             move_records.remove(self.root, NAME)
             self.assertIsNone(move_records.read(self.root, NAME))
@@ -69,7 +71,7 @@ class MovesTestCase(testtools.TestCase):
             with open(self.path, 'w') as stream:
                 stream.write(text)
             self.assertIsNone(move_records.read(self.root, NAME))
-            self.assertEqual([], move_records.from_disk(self.root, DISK))
+            self.assertEqual({}, move_records.from_disk(self.root, DISK))
         with open(self.path, 'wb') as stream:
             stream.write(bytes(range(256)))
         self.assertIsNone(move_records.read(self.root, NAME))
@@ -79,7 +81,9 @@ class MovesTestCase(testtools.TestCase):
         os.rename(self.path, self.path + '.diskplacer')
         self.assertIsNone(move_records.read(self.root, NAME))
         move_records.write(self.root, NAME, RECORD)
-        self.assertEqual([NAME], move_records.from_disk(self.root, DISK))
+        self.assertEqual(
+            {NAME: RECORD}, move_records.from_disk(self.root, DISK)
+        )
 
     def test_it_is_durable(self):
         synced = []
