@@ -32,10 +32,9 @@ from cinder_vdisk_mapper.vdisks import records as records_
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.placement import inventory
 from nova_diskplacer.placement import ledger
 from nova_diskplacer.placement.client import GB
-from nova_diskplacer.placement.client import MBPS
 from nova_diskplacer.placement.client import Resources
 
 
@@ -113,20 +112,28 @@ class Surveyor:
             surveyor.survey(
                 vdisk,
                 volumes.get(vdisk.name),
-                _same_name(vdisk.name, others),
+                {
+                    disk.uuid: other
+                    for disk in others
+                    if (other := disk.find(vdisk.name))
+                },
                 _unfilled_claims(vdisk.server_id, targets, claims),
             )
             for vdisk in source.vdisks
             if vdisk.name in remaining
         )
         counted = {vdisk.server for vdisk in vdisks}
+        figures = {
+            disk.uuid: inventory.compute_figures(disk, claims[disk.uuid])
+            for disk in targets
+        }
         return Survey(
             vdisks,
             volumes,
             targets,
             {
-                disk.uuid: self._room(disk, claims[disk.uuid])
-                for disk in targets
+                uuid: plan.Room(of.free_gb, of.total_mbps - of.used_mbps)
+                for uuid, of in figures.items()
             },
             {
                 server_id: self._vdisks_of(server, targets)
@@ -174,12 +181,6 @@ class Surveyor:
                     )
         return volumes
 
-    def _room(
-        self, disk: discover.Disk, claims: dict[str, Resources]
-    ) -> plan.Room:
-        claimed = sum(claim.get(MBPS, 0) for claim in claims.values())
-        return plan.Room(self.operations.free_gb(disk), disk.mbps - claimed)
-
     def _vdisks_of(
         self, server: nova_api.Server, disks: tuple[discover.Disk, ...]
     ) -> dict[str, set[str]]:
@@ -195,18 +196,6 @@ class Surveyor:
                 if vdisk.server_id == server.uuid and not vdisk.is_snapshot
             }
         return by_disk
-
-
-def _same_name(
-    name: str, disks: tuple[discover.Disk, ...]
-) -> dict[str, VDisk]:
-    """Return the vdisks of a name on some disks, by disk."""
-    return {
-        disk.uuid: vdisk
-        for disk in disks
-        for vdisk in disk.vdisks
-        if vdisk.name == name
-    }
 
 
 def _unfilled_claims(

@@ -81,7 +81,13 @@ class VDiskSurveyor:
         server = self.servers.get(server_id or '')
         of_flavor = bind_request.is_of_flavor(server, volume)
         try:
-            mapping = self._mapping_of(volume, server if of_flavor else None)
+            mapping = (
+                server.request.placed_by
+                if server and server.request and of_flavor
+                else bind_request.mapping_of(
+                    volume.volume_type, self.default_mapping
+                )
+            )
         except cinder_exc.InvalidVolumeType as error:
             mapping, refusal = self.default_mapping, refusal or str(error)
         return plan.VDiskToMove(
@@ -122,6 +128,10 @@ class VDiskSurveyor:
         attached = attachments(volume)
         server_ids = {attachment.instance_uuid for attachment in attached}
         servers = tuple(sorted(filter(None, server_ids)))
+        # claims may change while Nova builds or moves a server
+        is_settled = all(self.servers.get(server) for server in servers) and (
+            self.servers.get(vdisk.server_id or '', True) is not None
+        )
         is_running, guest_problem = False, ''
         if len(servers) == 1:
             try:
@@ -145,7 +155,7 @@ class VDiskSurveyor:
                     self.context, volume.id
                 )
             ),
-            is_settled=self._are_settled(servers, vdisk.server_id),
+            is_settled=is_settled,
             is_running=is_running,
             is_striped=is_striped,
             guest_problem=guest_problem,
@@ -154,33 +164,6 @@ class VDiskSurveyor:
             copies=copies,
             link_problem=link_problem,
             recorded_move=recorded_move,
-        )
-
-    def _are_settled(
-        self, servers: tuple[str, ...], bound_for: str | None
-    ) -> bool:
-        """Return whether the claims for a vdisk stay as they are.
-
-        They may change while Nova builds or moves a server.
-
-        :param servers: those that have the volume attached.
-        :param bound_for: the server that the vdisk was bound for.
-        """
-        return all(self.servers.get(server) for server in servers) and (
-            self.servers.get(bound_for or '', True) is not None
-        )
-
-    def _mapping_of(
-        self, volume: Volume, server: nova_api.Server | None
-    ) -> str:
-        """Return the mapping of a server's flavor, or of the volume's type.
-
-        :raises InvalidVolumeType: the type has a wrong one.
-        """
-        if server and server.request:
-            return server.request.placed_by
-        return bind_request.mapping_of(
-            volume.volume_type, self.default_mapping
         )
 
     def _legs_target(

@@ -54,7 +54,6 @@ class SurveyorTestCase(testtools.TestCase):
             fake_disks.make_disk('f', health='missing', held=[self.copy]),
         )
         self.operations = mock.Mock(backend=self.backend)
-        self.operations.free_gb = lambda disk: disk.total_gb - 10
         self.claims = {'a': {'s': {GB: 4, MBPS: 20}}, 'b': {}}
         self.operations.placement.provider_allocations = lambda uuid: (
             self.claims.get(uuid, {})
@@ -114,12 +113,12 @@ class SurveyorTestCase(testtools.TestCase):
         surveyed = self.surveyor.survey('a')
         # of the medium, healthy, neither late nor drained
         self.assertEqual(['b'], [disk.uuid for disk in surveyed.disks])
-        self.assertEqual({'b': plan.Room(90, 150)}, surveyed.room)
+        self.assertEqual({'b': plan.Room(96, 150)}, surveyed.room)
 
     def test_room(self):
         self.claims['b'] = {'t': {GB: 10, MBPS: 60}, 'u': {MBPS: 100}}
         surveyed = self.surveyor.survey('a')
-        self.assertEqual(-10, surveyed.room['b'].mbps)
+        self.assertEqual(plan.Room(86, -10), surveyed.room['b'])
 
     def test_vdisks(self):
         surveyed = self.surveyor.survey('a')
