@@ -186,18 +186,13 @@ def check_unused(volume: report.Volume) -> None:
     """Check that no process has a volume open."""
 
     def check() -> None:
-        if is_open(volume):
+        if device_mapper.is_open(f'/dev/{volume.path}'):
             raise exception.DiskError(
                 f'vdisk {volume.vdisk.name} in {volume.group} is in use: a '
                 'process has it open'
             )
 
     commands.retry_until_udev_settles(check)
-
-
-def is_open(volume: report.Volume) -> bool:
-    """Return whether a process has a volume open, be it udev."""
-    return device_mapper.is_open(f'/dev/{volume.path}')
 
 
 def change_tags(

@@ -26,6 +26,7 @@ from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import blockcopy
 from nova_diskplacer.disks.lvm import commands
+from nova_diskplacer.disks.lvm import device_mapper
 from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
@@ -179,7 +180,7 @@ def in_use(uuid: str, name: str) -> bool:
     with contextlib.suppress(exception.DiskError):
         group_changes.check_unused(volume)
         return False
-    return group_changes.is_open(volume)
+    return device_mapper.is_open(f'/dev/{volume.path}')
 
 
 def writes(uuid: str, name: str) -> str:
