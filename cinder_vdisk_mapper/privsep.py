@@ -310,7 +310,7 @@ COMMON: dict[str, Operation] = {
     'link': link,
     'link_remote': _in_root(links.link_remote),
     'linked_disk': _in_root(links.linked_disk),
-    'is_parked': _in_root(parking.is_parked),
+    'is_parked': _in_root(links.is_parked),
     'park': _in_root(parking.park),
     'unpark': _in_root(parking.unpark),
     'recorded_move': recorded_move,

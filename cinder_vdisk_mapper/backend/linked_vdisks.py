@@ -23,7 +23,6 @@ from cinder_vdisk_mapper import privsep_openers
 from nova_diskplacer import exception
 from nova_diskplacer.disks import links
 from nova_diskplacer.disks import move_records
-from nova_diskplacer.disks import parking
 from nova_diskplacer.host import files
 
 T = TypeVar('T')
@@ -101,7 +100,7 @@ class LinkedVDisks(abc.ABC):
 
         :raises DiskError: the link cannot be read.
         """
-        return self._read(parking.is_parked, 'is_parked', name)
+        return self._read(links.is_parked, 'is_parked', name)
 
     def link_remote(self, name: str) -> None:
         """Make the link to a vdisk lead to that of another host."""

@@ -81,6 +81,15 @@ def unparked(target: str) -> str:
     return _IS_PARKED.sub('', target)
 
 
+def is_parked(disk_root: str, name: str) -> bool:
+    """Return whether the link of a vdisk is parked.
+
+    :raises DiskError: the link cannot be read.
+    """
+    target = host_files.read_link(path(disk_root, name))
+    return target != unparked(target)
+
+
 def linked_disk(disk_root: str, name: str) -> str | None:
     """Return the UUID of the disk that a vdisk's link leads to.
 

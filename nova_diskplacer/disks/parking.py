@@ -67,12 +67,3 @@ def unpark(disk_root: str, name: str) -> None:
     text = files.read_link(place)
     if text != links.unparked(text):
         files.replace_link(place, links.unparked(text))
-
-
-def is_parked(disk_root: str, name: str) -> bool:
-    """Return whether the link of a vdisk is parked.
-
-    :raises DiskError: the link cannot be read.
-    """
-    text = files.read_link(links.path(disk_root, name))
-    return text != links.unparked(text)

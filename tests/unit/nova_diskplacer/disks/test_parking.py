@@ -60,7 +60,7 @@ class ParkingTestCase(links_base.LinksTestCase):
         (holder,) = self.hold(path)
         (other,) = self.hold(__file__)
         self.assertTrue(parking.park(self.root, NAME))
-        self.assertTrue(parking.is_parked(self.root, NAME))
+        self.assertTrue(links.is_parked(self.root, NAME))
         self.assertFalse(os.path.exists(self.path))
         print(self.path, file=holder.stdin, flush=True)
         self.assertEqual('content\n', holder.stdout.readline())
@@ -76,7 +76,7 @@ class ParkingTestCase(links_base.LinksTestCase):
         for _ in range(2):
             parking.unpark(self.root, NAME)
             self.assertEqual(path, os.readlink(self.path))
-            self.assertFalse(parking.is_parked(self.root, NAME))
+            self.assertFalse(links.is_parked(self.root, NAME))
 
     def test_parked_to_a_device(self):
         for disk, to_device in ((DISK, True), (OTHER, False)):
@@ -97,7 +97,7 @@ class ParkingTestCase(links_base.LinksTestCase):
             self.assertEqual(disk, links.linked_disk(self.root, NAME))
             self.assertEqual(to_device, links.is_to_device(self.root, NAME))
             links.link(self.root, disk, NAME, to_device)
-            self.assertFalse(parking.is_parked(self.root, NAME))
+            self.assertFalse(links.is_parked(self.root, NAME))
 
     def test_not_parked(self):
         self.assertFalse(parking.park(self.root, NAME))
