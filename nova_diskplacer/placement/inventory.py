@@ -76,14 +76,16 @@ def compute_figures(
     too.
     """
     total = max(disk.total_gb, 1)
-    claimed = _claimed(GB, claims)
+    claimed = {
+        server: claim[GB] for server, claim in claims.items() if GB in claim
+    }
     reserved = ledger.reserved_gb(disk.vdisks, claimed)
     return DiskFigures(
         total,
         reserved if disk.total_gb else total,
         sum(claimed.values()),
         disk.mbps,
-        sum(_claimed(MBPS, claims).values()),
+        sum(claim.get(MBPS, 0) for claim in claims.values()),
         claimed,
         disk.draining,
     )
@@ -97,25 +99,17 @@ def fully_reserved(
     :param inventories: the present inventories of its provider.
     """
     total = inventories.get(GB, {}).get('total', 1)
-    claimed = _claimed(GB, claims)
+    claimed = {
+        server: claim[GB] for server, claim in claims.items() if GB in claim
+    }
     return DiskFigures(
         total,
         total,
         sum(claimed.values()),
         inventories.get(MBPS, {}).get('total', 1),
-        sum(_claimed(MBPS, claims).values()),
+        sum(claim.get(MBPS, 0) for claim in claims.values()),
         claimed,
     )
-
-
-def _claimed(
-    resource: str, claims: collections.abc.Mapping[str, Resources]
-) -> dict[str, int]:
-    return {
-        server: claim[resource]
-        for server, claim in claims.items()
-        if resource in claim
-    }
 
 
 class DiskState(NamedTuple):
