@@ -165,8 +165,19 @@ class VolumeMove(vdisk_steps.VDiskSteps):
 
         :raises DiskError: the target's disk has one that is not to be deleted.
         """
-        name = self.vdisk.name
-        unfilled_gb = self._unfilled_gb()
+        name, server = self.vdisk.name, self.vdisk.server_id
+        before = self._backend.recorded_move(name)
+        # of its server's claim on the source, what no vdisk fills
+        unfilled_gb = None
+        if server and before and before.source == self.source_disk:
+            # the claim may still be on the target of that, which is missing
+            unfilled_gb = before.unfilled_gb
+        elif server:
+            unfilled_gb = claim_moves.read_unfilled_gb(
+                self.operations.placement,
+                server,
+                self._backend.disk(self.source_disk),
+            )
         # that of a move to another disk, or whose target is being deleted
         self.forget()
         self.operations.delete_other_copies(name, self.source_disk)
@@ -181,21 +192,6 @@ class VolumeMove(vdisk_steps.VDiskSteps):
             move_records.Record(
                 self.source_disk, self.target_disk, unfilled_gb
             ),
-        )
-
-    def _unfilled_gb(self) -> int | None:
-        """Return what no vdisk fills of its server's claim on the source."""
-        server = self.vdisk.server_id
-        if not server:
-            return None
-        record = self._backend.recorded_move(self.vdisk.name)
-        if record and record.source == self.source_disk:
-            # the claim may still be on the target of that, which is missing
-            return record.unfilled_gb
-        return claim_moves.read_unfilled_gb(
-            self.operations.placement,
-            server,
-            self._backend.disk(self.source_disk),
         )
 
     def forget(self) -> None:
