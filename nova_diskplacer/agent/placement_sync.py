@@ -38,7 +38,6 @@ from nova_diskplacer.placement import traits
 
 LOG = logging.getLogger(__name__)
 
-
 CacheModes = collections.abc.Mapping[str, str | None]
 
 

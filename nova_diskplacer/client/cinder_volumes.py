@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """What Cinder's API tells of the place of a volume.
 
 A volume at rest has its location in ``provider_id``, one that is exported to

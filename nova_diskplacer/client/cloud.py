@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """The REST APIs of a cloud: their errors, and the services and hosts."""
 
 import collections.abc
@@ -24,7 +23,6 @@ from nova_diskplacer import exception
 from nova_diskplacer.placement import client as placement_client
 
 Connection = typing.Any
-
 Item = collections.abc.Mapping[str, typing.Any]
 
 

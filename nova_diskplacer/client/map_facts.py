@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """Reads the facts of the map from Placement, Cinder and Nova's REST APIs.
 
 What no API tells: the pressure on a disk, whether an agent is alive, vdisks

@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """Reads flavors from Nova's API, and writes their extra specs."""
 
 import collections.abc
