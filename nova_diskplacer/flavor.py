@@ -293,7 +293,7 @@ class VDiskRequest:
         :param bootable: a server boots from it, or may.
         """
         own_type = self.volume_type
-        if uuidutils.is_uuid_like(own_type):
+        if own_type and uuidutils.is_uuid_like(own_type):
             own_type = None
         return (
             not bootable

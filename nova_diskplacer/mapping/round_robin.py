@@ -58,7 +58,10 @@ def _least_loaded(
     :param most: how many of them on each host, (H, 1).
     """
     order = np.argsort(np.where(possible, load, np.inf), axis=1, kind='stable')
-    ranks = np.arange(min(most.max(initial=0), order.shape[1]))
+    first = order[:, : most.max(initial=0)]
     least = np.zeros_like(possible)
-    np.put_along_axis(least, order[:, : len(ranks)], ranks < most, axis=1)
-    return least & possible
+    # it takes less time than put_along_axis()
+    hosts = np.arange(len(order))[:, None]
+    least[hosts, first] = np.arange(first.shape[1]) < most
+    least &= possible
+    return least

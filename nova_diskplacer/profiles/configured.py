@@ -47,13 +47,31 @@ def parse(
     :raises ValueError: the flavor's extra specs are not valid.
     :raises ProfileError: the catalogue of profiles cannot be read.
     """
-    known_profiles = (
-        profiles() if _PROFILE in extra_specs else flavor.NO_PROFILES
-    )
-    request = flavor.parse(extra_specs, known_profiles)
+    request = _parse(frozenset(extra_specs.items()))
     if request is None or request.volume_type:
         return request
+    volume_type = _api_options().volume_type
+    if not volume_type:
+        return request
+    return dataclasses.replace(request, volume_type=volume_type)
+
+
+@functools.cache
+def _api_options() -> cfg.ConfigOpts.GroupAttr:
+    """Return the options of ``[diskplacer_api]``, registered once."""
     cfg.CONF.register_opts(api.OPTS, group=api.GROUP)
-    return dataclasses.replace(
-        request, volume_type=cfg.CONF.diskplacer_api.volume_type or None
-    )
+    return cfg.CONF[api.GROUP.name]
+
+
+@functools.lru_cache(maxsize=1024)
+def _parse(
+    extra_specs: frozenset[tuple[str, str]],
+) -> flavor.VDiskRequest | None:
+    """Return the vdisks of a flavor; those of the last flavors are kept.
+
+    A cloud has few flavors for its many requests, and parsing one takes as
+    long as the filter takes for some 200 hosts.
+    """
+    specs = dict(extra_specs)
+    known_profiles = profiles() if _PROFILE in specs else flavor.NO_PROFILES
+    return flavor.parse(specs, known_profiles)

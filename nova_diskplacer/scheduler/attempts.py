@@ -17,7 +17,6 @@ hosts that have room by now, and at last does without what concurrent requests
 have chosen, because their claims may fail.
 """
 
-import operator
 import typing
 
 import numpy as np
@@ -72,7 +71,7 @@ class Attempts:
         hosts: Hosts,
     ) -> None:
         self._spec, self._plan, self._cache = spec, plan, cache
-        rows = cache.rows(map(operator.attrgetter('uuid'), hosts))
+        rows = cache.rows([host.uuid for host in hosts])
         fresh = np.flatnonzero(rows >= 0)
         self.rows: base.Ints = rows[fresh]
         self.hosts = hosts

@@ -26,7 +26,6 @@ score is random in part, for each request anew.
 """
 
 import dataclasses
-import operator
 import typing
 
 import numpy as np
@@ -38,8 +37,6 @@ from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import retries
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import FreeCapacity
-
-_aggregates_of = operator.attrgetter('aggregates')
 
 # Options, and keys of the metadata of aggregates.
 _OPTIONS = ('disk_spread_up_to', 'disk_pack_from')
@@ -171,9 +168,10 @@ def _share(committed: float, hosts: list[typing.Any]) -> base.Floats:
     share = np.full(len(hosts), share_between(committed, *options.values()))
     # many hosts are in the same aggregates
     has_own: dict[int, bool] = {}
-    if not any(map(_aggregates_of, hosts)):
+    of_hosts = [host.aggregates for host in hosts]
+    if not any(of_hosts):
         return share
-    for index, aggregates in enumerate(map(_aggregates_of, hosts)):
+    for index, aggregates in enumerate(of_hosts):
         for aggregate in aggregates:
             key = id(aggregate)
             if key not in has_own:

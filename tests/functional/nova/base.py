@@ -43,9 +43,9 @@ from sqlalchemy import exc
 from nova_diskplacer import conf
 from nova_diskplacer import reports
 from nova_diskplacer.placement import ledger
-from nova_diskplacer.profiles import configured
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import report_listener
+from tests import profile_cache
 from tests.functional import services
 from tests.functional.nova import volumes
 
@@ -407,8 +407,8 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             )
         )
         self._count_reports()
-        configured.profiles.cache_clear()
-        self.addCleanup(configured.profiles.cache_clear)
+        profile_cache.clear()
+        self.addCleanup(profile_cache.clear)
         for name in (GB, MBPS):
             self.placement.put(
                 f'/resource_classes/{name}', None, version='1.7'

@@ -16,7 +16,7 @@ import os
 
 import fixtures
 
-from nova_diskplacer.profiles import configured
+from tests import profile_cache
 from tests.functional.nova import base
 
 
@@ -25,8 +25,8 @@ class ProfileBootTestCase(base.CloudTestCase):
 
     def setUp(self):
         super().setUp()
-        configured.profiles.cache_clear()
-        self.addCleanup(configured.profiles.cache_clear)
+        profile_cache.clear()
+        self.addCleanup(profile_cache.clear)
 
     def write_profile(self, specs):
         """Make the operator's own profile, with these extra specs."""

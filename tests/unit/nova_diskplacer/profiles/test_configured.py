@@ -12,11 +12,14 @@
 
 """Tests of what flavors ask for by this host's configuration."""
 
+from unittest import mock
+
 import testtools
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
 from nova_diskplacer import conf
+from nova_diskplacer import flavor
 from nova_diskplacer.profiles import configured
 
 SPECS = {'diskplacer:vdisks': '1', 'diskplacer:vdisk_gb': '2'}
@@ -42,3 +45,17 @@ class VolumeTypeTest(testtools.TestCase):
                 expected, configured.parse(SPECS | specs).volume_type
             )
         self.assertIsNone(configured.parse({}))
+
+    def test_a_flavor_is_parsed_once(self):
+        with mock.patch.object(
+            flavor, 'parse', side_effect=flavor.parse
+        ) as parse:
+            specs = {**SPECS, 'diskplacer:vdisk_gb': '4711'}
+            for _ in range(2):
+                self.assertEqual(4711, configured.parse(specs).vdisk_gb)
+            # one that is not valid has its error each time
+            for _ in range(2):
+                self.assertRaises(
+                    ValueError, configured.parse, {'diskplacer:none': '1'}
+                )
+        self.assertEqual(3, parse.call_count)

@@ -24,7 +24,6 @@ from nova import objects
 
 from nova_diskplacer import conf
 from nova_diskplacer.placement import client as placement_client
-from nova_diskplacer.profiles import configured
 from nova_diskplacer.scheduler import boot_volumes
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
@@ -37,6 +36,7 @@ from nova_diskplacer.scheduler import vdisk_hosts
 from nova_diskplacer.scheduler.plan import DiskPlan
 from nova_diskplacer.scheduler.server_volumes import AttachedVolume
 from nova_diskplacer.scheduler.server_volumes import BootVolume
+from tests import profile_cache
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 SERVER = '5e1f0000-0000-4000-8000-000000000001'
@@ -624,8 +624,8 @@ class ProfileTest(FilterTestCase):
         conf.register_opts(conf.CONF)
         conf.CONF.set_override('profile_dirs', [directory.name], 'diskplacer')
         self.addCleanup(conf.CONF.clear_override, 'profile_dirs', 'diskplacer')
-        configured.profiles.cache_clear()
-        self.addCleanup(configured.profiles.cache_clear)
+        profile_cache.clear()
+        self.addCleanup(profile_cache.clear)
 
     def _profile(self, **settings):
         profile = {'name': 'mine', 'title': 'T', 'description': 'D'}
@@ -666,10 +666,10 @@ class ProfileTest(FilterTestCase):
             self._profile(
                 specs={'diskplacer:vdisks': vdisks, 'diskplacer:vdisk_gb': 10}
             )
-            configured.profiles.cache_clear()
+            profile_cache.clear()
             self.assertEqual(hosts, self._passed(spec(profile='mine')))
         (self.directory / 'mine.yaml').unlink()
-        configured.profiles.cache_clear()
+        profile_cache.clear()
         with self.assertLogs(filters.LOG.logger, 'WARNING') as logs:
             self.assertEqual([], self._passed(spec(profile='mine')))
         self.assertIn('diskplacer:profile=mine is not', logs.output[0])
