@@ -149,6 +149,17 @@ def _check_disk(
                 f'{migration.server} that is over ({migration.status})',
                 repair=findings.RELEASE,
             )
+        if migration and migration.is_forgotten:
+            yield findings.Finding(
+                'claim-of-migration',
+                disk.uuid,
+                owner=consumer,
+                message=f'{gb} GiB are claimed by a live migration of server '
+                f'{migration.server} that Nova has forgotten: it is '
+                f'{migration.status}, and the server has no task',
+                advice='if it stays, give it back to the server as in "A live '
+                'migration that Nova has forgotten" of the documentation',
+            )
 
 
 def _by_server(

@@ -42,6 +42,10 @@ _OVER = frozenset(
     ('cancelled', 'completed', 'confirmed', 'error', 'failed', 'reverted')
 )
 
+# Statuses of live migrations that go on, during which their servers have a
+# task. A nova-compute that is killed forgets such a migration.
+_LIVE = frozenset(('accepted', 'queued', 'preparing', 'running'))
+
 # Status of an evacuation that has ended, until nova-compute starts again on
 # the host that was lost, and drops the claims there.
 _EVACUATED = 'done'
@@ -60,12 +64,14 @@ class Migration:
     """A migration, which claims the old host of its server while it lasts.
 
     ``is_over`` is true if it has ended, and Nova is doing nothing else to the
-    server: a claim that it still has was left behind.
+    server: a claim that it still has was left behind. ``is_forgotten`` is true
+    if it has not, but Nova is doing nothing to the server.
     """
 
     server: str
     status: str
     is_over: bool
+    is_forgotten: bool = False
 
 
 def migrations(
@@ -79,15 +85,24 @@ def migrations(
     """
     busy = {
         server for server, status in moves.values() if status not in _OVER
-    } | {
-        server
-        for server, (status, task) in servers.items()
-        if status not in _UNMOVED or task
-    }
+    } | {server for server in servers if not _rests(servers, server)}
     return {
-        uuid: Migration(server, status, status in _OVER and server not in busy)
+        uuid: Migration(
+            server,
+            status,
+            status in _OVER and server not in busy,
+            status in _LIVE and _rests(servers, server),
+        )
         for uuid, (server, status) in moves.items()
     }
+
+
+def _rests(
+    servers: collections.abc.Mapping[str, tuple[str, str | None]], server: str
+) -> bool:
+    """Return whether Nova has a server, and is doing nothing to it."""
+    status, task = servers.get(server, ('', None))
+    return status in _UNMOVED and not task
 
 
 def elsewhere(
@@ -105,14 +120,12 @@ def elsewhere(
     busy = {
         server
         for server, status in moves.values()
-        if status not in _OVER and status != _EVACUATED
+        if status not in _OVER | _LIVE and status != _EVACUATED
     }
     return {
         uuid: host
         for uuid, host in places.items()
-        if host not in hosts and uuid not in busy
-        for status, task in [servers[uuid]]
-        if status in _UNMOVED and not task
+        if host not in hosts and uuid not in busy and _rests(servers, uuid)
     }
 
 

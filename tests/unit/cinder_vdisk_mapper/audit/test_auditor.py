@@ -1104,12 +1104,14 @@ class CompareTestCase(AuditTestCase):
         )
         self.assertEqual(CLAIMANT, found[0].owner)
 
-    def migration(self, is_over, claims, held=2, status='error', total_gb=3):
+    def migration(
+        self, is_over, claims, held=2, status='error', total_gb=3, **others
+    ):
         """Return a state with a claim of a migration of a server."""
         disk = fake_disks.make_disk(
             'd1', total_gb, held=[vdisk(size_gb=held, server=CLAIMANT)]
         )
-        migration = state.Migration(CLAIMANT, status, is_over)
+        migration = state.Migration(CLAIMANT, status, is_over, **others)
         return make_state(
             [volume(size_gb=held)],
             {'d1': disk},
@@ -1175,6 +1177,16 @@ class CompareTestCase(AuditTestCase):
         self.assertEqual(OTHER, found.owner)
         self.assertIn(CLAIMANT, found.message)
         self.assertFound([], self.migration(False, {OTHER: 2}, status='new'))
+
+    def test_claim_of_a_migration_that_is_forgotten(self):
+        (found,) = self.assertFound(
+            [('claim-of-migration', 'd1', '')],
+            self.migration(
+                False, {OTHER: 2}, status='running', is_forgotten=True
+            ),
+        )
+        self.assertEqual(OTHER, found.owner)
+        self.assertIn(f'{CLAIMANT} that Nova has forgotten', found.message)
 
     def test_a_migration_holds_the_space_of_its_servers_vdisks(self):
         # the vdisks are reserved too: that is no lack of space

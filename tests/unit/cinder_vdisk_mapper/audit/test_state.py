@@ -52,6 +52,25 @@ class MigrationsTestCase(testtools.TestCase):
                     (status, server, task),
                 )
 
+    def test_which_are_forgotten(self):
+        for status, server, task, forgotten in (
+            ('queued', 'ACTIVE', None, True),
+            ('preparing', 'ERROR', None, True),
+            ('running', 'PAUSED', None, True),
+            ('running', 'MIGRATING', 'migrating', False),
+            # of cold migrations, and ended
+            ('pre-migrating', 'ACTIVE', None, False),
+            ('finished', 'VERIFY_RESIZE', None, False),
+            ('error', 'ACTIVE', None, False),
+        ):
+            (found,) = state.migrations(
+                {'server': (server, task)}, {'m': ('server', status)}
+            ).values()
+            self.assertEqual(forgotten, found.is_forgotten, (status, server))
+        # its cell may not answer
+        (found,) = state.migrations({}, {'m': ('server', 'running')}).values()
+        self.assertFalse(found.is_forgotten)
+
     def test_whose_server_is_deleted(self):
         self.assertTrue(self.is_over('error', {}))
         self.assertFalse(self.is_over('migrating', {}))
@@ -75,6 +94,9 @@ class ElsewhereTestCase(testtools.TestCase):
             ('REBUILD', None, None, False),
             ('VERIFY_RESIZE', None, None, False),
             ('ACTIVE', None, ('server', 'pre-migrating'), False),
+            # a live migration that Nova has forgotten
+            ('ACTIVE', None, ('server', 'running'), True),
+            ('ACTIVE', 'migrating', ('server', 'running'), False),
             # evacuated, and its former host has not started since
             ('ACTIVE', None, ('server', 'done'), True),
             ('ACTIVE', None, ('other', 'pre-migrating'), True),
