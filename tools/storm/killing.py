@@ -27,6 +27,7 @@ from tools.minicloud.api import ApiError
 from tools.minicloud.cloud import Cloud
 from tools.storm import kills
 from tools.storm import moved_server
+from tools.storm import nova_remains
 from tools.storm.kills import Kill
 
 # Seconds that what was killed stays away.
@@ -35,6 +36,8 @@ _AWAY = 5.0
 _PATIENCE = 300.0
 # Seconds in which Nova sees that a guest has ended.
 _GRACE = 25.0
+# Seconds in which Nova removes what a migration has left that has ended.
+_REMOVAL = 60.0
 # MiB/s at which memory is copied, and vdisks, so that there is time to kill.
 _SLOW_MEMORY = 2
 _SLOW_COPY = 96
@@ -92,6 +95,7 @@ class Killing:
                 told = max(told, server.told())
             self._kill(server, kill, hosts)
             host = self._bring_back(server, means)
+            self._remove_remains(server, means)
             if kill.program in (kills.QEMU, kills.REBOOT):
                 server.wait_restarted(told)
             server.wait_settled(host, _PATIENCE, self._before)
@@ -221,6 +225,16 @@ class Killing:
         raise process.ProcessError(
             f'server is {found["status"]} on {server.host()}'
         )
+
+    def _remove_remains(
+        self, server: moved_server.Server, means: list[str]
+    ) -> None:
+        """Do what an operator does about what Nova leaves for good."""
+        remains = nova_remains.Remains(server)
+        with contextlib.suppress(process.ProcessError):
+            process.wait('nothing', remains.is_nothing, _REMOVAL, 1)
+            return
+        means += remains.remove()
 
     def _is_well(self, server: moved_server.Server) -> bool:
         return (

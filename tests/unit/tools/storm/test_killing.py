@@ -73,6 +73,9 @@ class Killing(killing.Killing):
     def _bring_back(self, server, means):
         return SOURCE
 
+    def _remove_remains(self, server, means):
+        pass
+
 
 class KillingTest(testtools.TestCase):
     def setUp(self):
