@@ -212,6 +212,7 @@ def detach_at_source(
     attached: collections.abc.Container[str],
     *,
     shared: bool = False,
+    gone: bool = False,
 ) -> Act:
     """Decide what a detachment means, while the source has the volume.
 
@@ -219,6 +220,8 @@ def detach_at_source(
 
     :param shared: whether the host has another one, and so stays attached: a
         user can make and delete one beside that of Nova.
+    :param gone: whether the server is deleted, so that nobody uses what Nova
+        has forgotten to detach.
     :returns: NONE, KEEP, LEAVE or ABORT; the export stays after KEEP, LEAVE.
     """
     if record is None:
@@ -226,6 +229,8 @@ def detach_at_source(
     if record.phase in (DECIDING, RELEASING):
         return Act.KEEP
     if record.phase == ABORTING:
+        return Act.ABORT
+    if gone and record.phase in (ATTACHED, LEFT):
         return Act.ABORT
     if shared:
         return Act.KEEP

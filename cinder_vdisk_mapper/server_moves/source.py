@@ -22,6 +22,7 @@ from typing import Any
 from cinder import context as cinder_context
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
 from cinder_vdisk_mapper.backend import base
@@ -193,12 +194,18 @@ class Source:
                 return None
             if connector is None:
                 return True
+            host = self._name_of(connector)
+            attached = store.connectors(volume.id)
             act = record.detach_at_source(
                 recorded,
                 self._host,
-                self._name_of(connector),
-                store.connectors(volume.id),
+                host,
+                attached,
                 shared=store.is_shared(volume.id, connector['host']),
+                # asked by the destination, see stale_moves
+                gone=host == self._host
+                and not self.export.names.intersection(attached)
+                and _is_gone(recorded.server),
             )
             try:
                 if act is Act.LEAVE:
@@ -371,6 +378,16 @@ class Source:
         for disk in naming.location(volume).disks:
             with locks.hold(f'disk-{disk}'):
                 self.export.operations.try_reserve(disk)
+
+
+def _is_gone(server: str) -> bool:
+    """Return whether Nova has no such server, as far as it answers."""
+    try:
+        found = nova_api.get(cinder_context.get_admin_context(), server)
+    except exception.DiskPlacerError as error:
+        LOG.warning('Server %s may be there still: %s', server, error)
+        return False
+    return found is None
 
 
 def _check_initiator(volume: Volume, connector: Connector) -> None:

@@ -14,7 +14,8 @@
 
 The detachment of the destination undoes a move. The move stays as long as a
 process there has the vdisk open, or the destination does not answer, and
-Cinder does not repeat the request.
+Cinder does not repeat the request. Nova, if it is killed, may forget to detach
+the destination; nobody uses that any more when the server is deleted.
 """
 
 import collections.abc
@@ -22,8 +23,10 @@ import concurrent.futures
 import dataclasses
 import time
 
+from cinder import context as cinder_context
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
@@ -51,7 +54,7 @@ class _Stale:
 
 
 class StaleMoves:
-    """The moves to this host without attachments, and when to undo each."""
+    """The moves to this host that nobody may use, and when to undo each."""
 
     def __init__(self) -> None:
         self._stale: dict[str, _Stale] = {}
@@ -68,8 +71,8 @@ class StaleMoves:
         :raises DiskPlacerError: the database does not answer.
         """
         # an attachment in progress ends by itself
-        if recorded.phase == record.ATTACHING or not record.is_stale(
-            recorded, store.connectors(volume.id)
+        if recorded.phase == record.ATTACHING or not _may_be_stale(
+            volume, recorded
         ):
             self._stale.pop(volume.id, None)
             return
@@ -91,12 +94,34 @@ class StaleMoves:
             del self._stale[volume_id]
 
 
+def _may_be_stale(volume: Volume, recorded: Record) -> bool:
+    """Return whether nobody uses a move, if its server is deleted."""
+    attached = store.connectors(volume.id)
+    return record.is_stale(recorded, attached) or (
+        recorded.phase in (record.ATTACHED, record.LEFT)
+        and recorded.source_host not in attached
+    )
+
+
+def _is_used(volume: Volume, recorded: Record) -> bool:
+    """Return whether a move has an attachment, and its server is there.
+
+    :raises DiskPlacerError: Nova or the database does not answer.
+    """
+    if record.is_stale(recorded, store.connectors(volume.id)):
+        return False
+    context = cinder_context.get_admin_context()
+    return nova_api.get(context, recorded.server) is not None
+
+
 def _undo(destination: Destination, volume: Volume, recorded: Record) -> None:
     """Ask the source to undo a move, unless a process here has it open.
 
     The source would remove the export if cinder-volume does not answer here.
     """
     try:
+        if _is_used(volume, recorded):
+            return
         if not destination.open_places(naming.volume(volume)):
             other_host.go_on(volume, recorded.source, recorded.source_host)
         elif recorded.phase == record.ABORTING:

@@ -533,32 +533,54 @@ class OrderTestCase(moves_base.MoveTestCase):
         self.network.open.add(opened)
         self.delete_attachment(second)
         self.assertEqual(record.ATTACHED, self.phase)
-        pool = mock.Mock(submit=lambda method, *args: method(*args))
-
-        def look():
-            stale = stale_moves.StaleMoves()
-            with mock.patch.object(stale_moves, 'time') as time:
-                for now in (0.0, 1e6):
-                    time.monotonic.return_value = now
-                    stale.look(
-                        pool,
-                        self.destination_there,
-                        self.row,
-                        store.read(self.volume_['id']),
-                    )
-
         self.set_state(1, 'down')
         for phase in (record.ATTACHED, record.ABORTING):
             found = store.read(self.volume_['id'])
             store.advance(self.volume_['id'], found, phase)
-            look()
+            self.look_at_stale()
             self.assertEqual(record.ATTACHED, self.phase)
             self.assertAttachedThere()
             self.assertEqual(1, len(self.network.targets))
         self.set_state(1, 'up')
         self.network.open.clear()
         self.claim_back()
-        look()
+        self.look_at_stale()
+        self.assertAtRest()
+
+    def look_at_stale(self):
+        """Have diskplacer-settle of host2 look for long."""
+        pool = mock.Mock(submit=lambda method, *args: method(*args))
+        stale = stale_moves.StaleMoves()
+        with mock.patch.object(stale_moves, 'time') as time:
+            for now in (0.0, 1e6):
+                time.monotonic.return_value = now
+                stale.look(
+                    pool,
+                    self.destination_there,
+                    self.row,
+                    store.read(self.volume_['id']),
+                )
+
+    def test_nova_forgets_to_detach_a_server_that_is_deleted(self):
+        """A nova-compute that was killed had attached it to host2."""
+        second = self.begin_live()
+        self.is_on('host1')
+        self.delete_attachment(self.first)
+        self.look_at_stale()
+        self.assertEqual(record.LEFT, self.phase)
+        self.assertAttachedThere()
+        del self.nova.servers[self.server_id]
+        self.network.open.add(os.path.realpath(self.link_there))
+        self.look_at_stale()
+        self.assertEqual(record.LEFT, self.phase)
+        self.assertAttachedThere()
+        self.network.open.clear()
+        self.look_at_stale()
+        self.assertEqual([second], self.attachments())
+        self.claim_back()
+        self.assertAtRest()
+        self.delete_attachment(second)
+        self.wait(self.volume_['id'], 'available')
         self.assertAtRest()
 
     def test_asked_late_to_undo(self):

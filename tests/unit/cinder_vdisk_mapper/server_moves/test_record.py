@@ -171,6 +171,22 @@ class DetachTestCase(testtools.TestCase):
                 act, record.detach_at_source(one, HERE, HERE, ()), phase
             )
 
+    def test_the_server_is_deleted(self):
+        """Nobody uses what Nova has forgotten to detach."""
+        for phase, act in (
+            (record.ATTACHED, record.Act.ABORT),
+            (record.LEFT, record.Act.ABORT),
+            (record.ABORTING, record.Act.ABORT),
+            # it may have decided
+            (record.DECIDING, record.Act.KEEP),
+            (record.RELEASING, record.Act.KEEP),
+        ):
+            one = record.Record(FROM, TO, SERVER, phase)
+            found = record.detach_at_source(
+                one, HERE, HERE, (THERE,), gone=True
+            )
+            self.assertEqual(act, found, phase)
+
     def test_the_destination_is_asked_late(self):
         """An attachment in progress is undone by a start alone."""
         for phase, asked, starts in (

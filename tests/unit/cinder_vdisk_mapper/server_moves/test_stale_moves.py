@@ -18,11 +18,13 @@ from unittest import mock
 import fixtures
 import testtools
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.server_moves import other_host
 from cinder_vdisk_mapper.server_moves import record
 from cinder_vdisk_mapper.server_moves import stale_moves
 from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
+from nova_diskplacer import nova_server
 
 VOLUME = types.SimpleNamespace(id='volume', name_id='name')
 KEPT = record.Record('there@vdisk', 'here@vdisk', 'server', record.ATTACHED)
@@ -32,12 +34,14 @@ class StaleMovesTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.attached = {'there': {}}
+        self.server = None
         self.now = 0.0
         self.asked = []
         self.answer = concurrent.futures.Future()
         for target, name, value in (
             (store, 'connectors', lambda _: self.attached),
             (other_host, 'go_on', self.go_on),
+            (nova_api, 'get', self.get),
             (
                 stale_moves,
                 'time',
@@ -49,6 +53,12 @@ class StaleMovesTestCase(testtools.TestCase):
         self.destination = mock.Mock()
         self.destination.open_places.return_value = []
         self.moves = stale_moves.StaleMoves()
+
+    def get(self, context, server):
+        self.assertEqual(KEPT.server, server)
+        if isinstance(self.server, Exception):
+            raise self.server
+        return self.server
 
     def go_on(self, *arguments):
         self.assertEqual((VOLUME, 'there@vdisk', 'there'), arguments)
@@ -87,6 +97,25 @@ class StaleMovesTestCase(testtools.TestCase):
         self.assertEqual([], self.look(4000))
         del self.attached['here']
         self.assertEqual([], self.look(200))
+
+    def test_nova_has_forgotten_to_detach(self):
+        """Nobody uses it when the server is deleted."""
+        self.answer.set_result(None)
+        for phase in (record.ATTACHED, record.LEFT):
+            kept = dataclasses.replace(KEPT, phase=phase)
+            for attached, server, count in (
+                (['here'], 'server', 0),
+                (['here'], nova_server.NovaError('away'), 0),
+                (['here'], None, 1),
+                # Nova goes on with it, or nobody does any more
+                (['here', 'there'], None, 0),
+                ([], 'server', 1),
+            ):
+                self.moves = stale_moves.StaleMoves()
+                self.attached = dict.fromkeys(attached)
+                self.server = server
+                found = self.look(400, kept)
+                self.assertEqual(count, len(found), (phase, attached))
 
     def test_a_process_has_it_open(self):
         self.destination.open_places.return_value = ['/dev/session']
