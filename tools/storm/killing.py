@@ -106,6 +106,7 @@ class Killing:
             ApiError,
         ) as error:
             violations.append(f'{type(error).__name__}: {error}')
+            violations += self._tell_of_guest(server)
         side = next(
             side for side, name in hosts.items() if name == server.host()
         )
@@ -261,6 +262,30 @@ class Killing:
         else:
             means.append(f'server reboot --hard ({status})')
             self._api.action(server.uuid, reboot={'type': 'HARD'})
+
+    def _tell_of_guest(
+        self, server: moved_server.Server
+    ) -> collections.abc.Iterator[str]:
+        """Yield what the guest was at, which is deleted with its server."""
+        with contextlib.suppress(process.ProcessError, ApiError, OSError):
+            console = self._api.console(server.uuid)
+            seconds = self._processor_time(server)
+            time.sleep(_GRACE)
+            took = self._processor_time(server) - seconds
+            yield (
+                f'its QEMU takes {took:.0f} s of the processor in '
+                f'{_GRACE:.0f} s; its console ends with {console[-300:]!r}'
+            )
+
+    def _processor_time(self, server: moved_server.Server) -> float:
+        """Return the seconds that the QEMU of a server has run.
+
+        :raises ProcessError: there is none.
+        """
+        pid = self._qemu(server, server.host())
+        fields = pathlib.Path(f'/proc/{pid}/stat').read_text()
+        user, system = fields.rpartition(')')[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf('SC_CLK_TCK')
 
     def _discard(
         self, server: moved_server.Server

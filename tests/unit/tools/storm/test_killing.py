@@ -58,6 +58,11 @@ class Killing(killing.Killing):
     """Kills whose remains are known."""
 
     remains = ()
+    seconds = 0.0
+
+    def _processor_time(self, server):
+        self.seconds += 1.5
+        return self.seconds
 
     def _limit_copies(self, options):
         pass
@@ -87,11 +92,13 @@ class KillingTest(testtools.TestCase):
             ('tools.storm.reading.read', self.read),
             ('tools.minicloud.process.run', lambda *_: ''),
             ('tools.storm.killing._PATIENCE', 0),
+            ('tools.storm.killing._GRACE', 0),
         ):
             self.useFixture(fixtures.MonkeyPatch(name, value))
         state = types.SimpleNamespace(path=self.top)
         self.cloud = mock.Mock(state=state, hosts=[])
         self.cloud.api.create_server.side_effect = ['first', 'second']
+        self.cloud.api.console.return_value = 'guest: checked 7'
 
     def read(self, cloud):
         return Facts(servers={'mine': None}, providers=self.providers)
@@ -106,6 +113,8 @@ class KillingTest(testtools.TestCase):
         found = self.do(one, 'targets/old')
         self.assertIn('released', found[0])
         self.assertEqual('targets/old', found[-1])
+        self.assertIn('takes 2 s of the processor', found[1])
+        self.assertIn('checked 7', found[1])
         self.providers['disk'] = Provider('disk', 9, 0, {'migration': 1})
         self.assertEqual((), self.do(one))
         found = self.do(one, 'sessions/new')
