@@ -89,7 +89,9 @@ class Api:
             user_domain_id='default',
             project_domain_id='default',
         )
-        self.session = keystoneauth1.session.Session(auth, timeout=300)
+        self.session = keystoneauth1.session.Session(
+            auth, timeout=300 * process.SLOWER
+        )
 
     def call(
         self, service: str, method: str, path: str, **kwargs: typing.Any

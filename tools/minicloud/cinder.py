@@ -46,14 +46,14 @@ def config(state: State) -> ini.Config:
             'scheduler_default_filters': ','.join(CINDER_FILTERS),
             # a cloud that nobody uses takes most of its processor time for
             # what services do again and again
-            'report_interval': 10,
+            'report_interval': ini.interval(10),
             'service_down_time': state.volumes_down,
             'rpc_response_timeout': ini.ANSWER,
             # when cinder-volume tells the scheduler what its backends have:
             # the first time may be before the agents know it
             'periodic_fuzzy_delay': 0,
-            'periodic_interval': 40,
-            'backend_stats_polling_interval': 10,
+            'periodic_interval': ini.interval(40),
+            'backend_stats_polling_interval': ini.interval(10),
             # ten servers of four vdisks, and as many again
             'quota_volumes': 80,
             'quota_gigabytes': 1000,
@@ -104,6 +104,7 @@ def host_config(state: State, host: Host) -> ini.Config:
             'vdisk_disk_root': str(state.disk_root(host.name)),
             'vdisk_media': medium,
             'report_discard_supported': 'true',
+            'vdisk_backend': 'lvm' if host.lvm else 'filesystem',
         }
         if host.moves:
             found[name] |= {

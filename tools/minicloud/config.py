@@ -21,6 +21,7 @@ from tools.minicloud import cinder
 from tools.minicloud import heat
 from tools.minicloud import hypervisor
 from tools.minicloud import ini
+from tools.minicloud.process import SLOWER
 from tools.minicloud.state import Host
 from tools.minicloud.state import State
 
@@ -164,15 +165,15 @@ def _nova_common(state: State) -> ini.Config:
             'enabled_apis': 'osapi_compute',
             'state_path': f'{state.path}/nova',
             'instance_name_template': f'{state.token}-%08x',
-            'block_device_allocate_retries': 300,
+            'block_device_allocate_retries': round(300 * SLOWER),
             'block_device_allocate_retries_interval': 1,
-            'report_interval': 10,
+            'report_interval': ini.interval(10),
             'service_down_time': state.down,
             'rpc_response_timeout': ini.ANSWER,
             'allow_resize_to_same_host': 'true',
             'reserved_host_memory_mb': 0,
             # guests know no ACPI, and do not shut down
-            'shutdown_timeout': 10,
+            'shutdown_timeout': round(10 * SLOWER),
         },
         'api': {
             'auth_strategy': 'keystone',
@@ -196,7 +197,7 @@ def _nova_common(state: State) -> ini.Config:
         'quota': {'instances': -1, 'cores': -1, 'ram': -1},
         'scheduler': {
             'workers': 1,
-            'discover_hosts_in_cells_interval': 3,
+            'discover_hosts_in_cells_interval': ini.interval(3),
         },
         'filter_scheduler': {
             'available_filters': [
@@ -263,17 +264,18 @@ def _agent(state: State, host: Host) -> ini.Config:
             'compute_node': hypervisor.compute_node(state, host),
         },
         'diskplacer_agent': {
-            'report_interval': 10,
-            'idle_interval': 30,
-            'heartbeat_interval': 30,
-            'watch_interval': 2,
+            'report_interval': ini.interval(10),
+            'idle_interval': ini.interval(30),
+            'heartbeat_interval': ini.interval(30),
+            'watch_interval': ini.interval(2),
             # of hosts with fake guests it has none of their servers
             'libvirt_uri': hypervisor.uri(state, host.name),
             'nova_conf': f'{directory}/nova.conf',
             'state_dir': f'{directory}/agent',
         },
         # another cloud may serve metrics where they are by default
-        'diskplacer_monitor': {'metrics_port': 0},
+        'diskplacer_monitor': {'metrics_port': 0, 'interval': str(SLOWER)},
+        'diskplacer_elastic': {'enabled': str(host.lvm)},
         'placement': ini.auth(state),
         'oslo_concurrency': {'lock_path': f'{directory}/locks'},
         'oslo_messaging_rabbit': ini.rabbit(),

@@ -97,8 +97,13 @@ def make(
             with backing.open('wb') as stream:
                 stream.truncate(host.disk_gb * GIB)
             commands.append(
-                _prepare(state, host.name, make_device(backing), *options)
+                preparation(state, host.name, make_device(backing), *options)
             )
+    manage_each(state, commands)
+
+
+def manage_each(state: State, commands: list[list[str]]) -> None:
+    """Run commands of diskplacer-manage, one after another."""
     # one process: to import takes longer than to prepare
     process.run(
         *(sys.executable, '-m', 'tools.minicloud.manage_each'),
@@ -108,7 +113,9 @@ def make(
     )
 
 
-def _prepare(state: State, host: str, device: str, *options: str) -> list[str]:
+def preparation(
+    state: State, host: str, device: str, *options: str
+) -> list[str]:
     """Return what makes a device a disk of a host, as an operator would."""
     return [
         f'--config-file={state.host_dir(host)}/diskplacer.conf',

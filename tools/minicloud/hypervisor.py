@@ -42,6 +42,8 @@ DIRECTORIES = {
     'cache': '/var/cache/libvirt',
     'iscsi': '/etc/iscsi',
 }
+# The kernel's iSCSI has one initiator.
+KERNEL = 'kernel'
 # Nova's name of a host's node is not the name of the host.
 NODE = 'node-'
 QEMU_CONF = """
@@ -73,7 +75,10 @@ def instances(state: State) -> pathlib.Path:
 
 
 def initiator(host: str) -> str:
-    """Return the name of a host's iSCSI initiator."""
+    """Return the name of a host's iSCSI initiator.
+
+    All hosts with the kernel's iSCSI have the same, that of ``KERNEL``.
+    """
     return f'iqn.2026-11.org.example:{host}'
 
 
@@ -85,8 +90,10 @@ def namespaces(state: State, host: str) -> Process:
         mounts[directory / name] = pathlib.Path(path)
         (directory / name).mkdir(parents=True, exist_ok=True)
     # os-brick reads it; see tools.minicloud.iscsi
+    (named,) = (one for one in state.hosts if one.name == host)
+    name = initiator(KERNEL if named.lvm else host)
     (directory / 'iscsi' / 'initiatorname.iscsi').write_text(
-        f'InitiatorName={initiator(host)}\n'
+        f'InitiatorName={name}\n'
     )
     commands = [f'hostname {NODE}{host}']
     for source, target in mounts.items():

@@ -13,10 +13,12 @@
 
 """INI files, and what the files of several services say alike."""
 
+import math
 import os
 import pathlib
 import sys
 
+from tools.minicloud.process import SLOWER
 from tools.minicloud.state import State
 
 Section = dict[str, str | int | list[str]]
@@ -26,7 +28,15 @@ BIN = os.path.join(sys.prefix, 'bin')
 PROJECT = 'service'
 USER = 'openstack'
 # Seconds that a service has to answer another: the machine may be slow.
-ANSWER = 120
+ANSWER = round(120 * SLOWER)
+
+
+def interval(seconds: float) -> int:
+    """Return how often services do what they do again and again.
+
+    A slower machine would do little else.
+    """
+    return round(seconds * math.sqrt(SLOWER))
 
 
 def write(path: pathlib.Path, config: Config) -> None:
@@ -73,6 +83,8 @@ def auth(state: State, **extra: str) -> Section:
         'project_domain_id': 'default',
         'region_name': 'RegionOne',
         'valid_interfaces': 'public',
+        # what services have by default may not do on a slower machine
+        **({'timeout': ANSWER} if SLOWER > 1 else {}),
         **extra,
     }
 
@@ -98,4 +110,7 @@ def helper(command_line: str) -> Section:
 
 
 def rabbit() -> Section:
-    return {'heartbeat_in_pthread': 'false'}
+    return {
+        'heartbeat_in_pthread': 'false',
+        'heartbeat_timeout_threshold': round(60 * SLOWER),
+    }

@@ -51,6 +51,7 @@ def create_flavor(
     cloud: Cloud,
     name: str = NAME,
     vdisks: int = VDISKS,
+    mapping: str = 'round_robin',
     **extra_specs: str,
 ) -> str:
     """Make a flavor of servers that move and return its id."""
@@ -59,7 +60,7 @@ def create_flavor(
         ram=guest.MOVING_RAM,
         vdisks=vdisks,
         vdisk_gb=VDISK_GB,
-        mapping='round_robin',
+        mapping=mapping,
         media='ssd',
         **extra_specs,
     )

@@ -26,6 +26,8 @@ import sys
 import time
 
 OPEN_FILES = 65536
+# How many times longer everything may take, on a machine that is emulated.
+SLOWER = float(os.environ.get('MINICLOUD_SLOWER', 1))
 
 
 class ProcessError(Exception):
@@ -78,8 +80,11 @@ def wait(
 ) -> object:
     """Call ``ready`` until it returns something true, and return that.
 
+    :param timeout: seconds, of a machine that is not emulated.
     :raises ProcessError: not within ``timeout`` seconds.
     """
+    timeout *= SLOWER
+    interval *= SLOWER
     deadline = time.monotonic() + timeout
     while True:
         value = ready()
@@ -213,7 +218,7 @@ class Process:
         pid = self.pid()
         if pid is not None:
             os.kill(pid, signal.SIGTERM)
-            deadline = time.monotonic() + (
+            deadline = time.monotonic() + SLOWER * (
                 self.grace if grace is None else grace
             )
             while self.running() and time.monotonic() < deadline:
@@ -271,7 +276,7 @@ def stop_recorded(
     for process in processes:
         if (pid := process.pid()) is not None:
             os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + grace
+    deadline = time.monotonic() + SLOWER * grace
     while time.monotonic() < deadline and any(
         process.running() for process in processes
     ):

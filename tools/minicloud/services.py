@@ -202,9 +202,14 @@ def host_services(state: State, host: Host) -> dict[str, Process]:
     if host.moves:
         name = f'diskplacer-settle@{host.name}'
         found[name] = settler(state, host, name)
-        volumes = found[f'cinder-volume@{host.name}']
-        volumes.argv[:1] = _WITH_ISCSI + ['cinder-volume']
-        volumes.env |= _IMPORT_TOOLS
+        if not host.lvm:
+            volumes = found[f'cinder-volume@{host.name}']
+            volumes.argv[:1] = _WITH_ISCSI + ['cinder-volume']
+            volumes.env |= _IMPORT_TOOLS
+    if host.lvm:
+        name = f'diskplacer-elastic@{host.name}'
+        argv = _manage_vdisks(state, host, 'elastic', 'run')
+        found[name] = Process(name, argv, state.run, state.logs)
     if host.guests == 'libvirt':
         compute = found[f'nova-compute@{host.name}']
         compute.argv = hypervisor.within(state, host.name, compute.argv)
@@ -214,15 +219,14 @@ def host_services(state: State, host: Host) -> dict[str, Process]:
 
 def settler(state: State, host: Host, name: str) -> Process:
     """Return what has the data of servers follow them to a host."""
-    directory = state.host_dir(host.name)
-    argv = [
-        *_WITH_ISCSI,
-        'diskplacer-manage',
-        f'--config-file={directory}/diskplacer.conf',
+    argv = _manage_vdisks(
+        state,
+        host,
         'settle',
-        f'--cinder-config-file={directory}/cinder.conf',
         f'--libvirt-uri={hypervisor.uri(state, host.name)}',
-    ]
+    )
+    if not host.lvm:
+        argv[:1] = _WITH_ISCSI + ['diskplacer-manage']
     return Process(
         name,
         argv,
@@ -230,6 +234,17 @@ def settler(state: State, host: Host, name: str) -> Process:
         state.logs,
         env=dict(_IMPORT_TOOLS),
     )
+
+
+def _manage_vdisks(state: State, host: Host, *words: str) -> list[str]:
+    """Return a command for a host's vdisks, which Cinder has volumes of."""
+    directory = state.host_dir(host.name)
+    return [
+        f'{ini.BIN}/diskplacer-manage',
+        f'--config-file={directory}/diskplacer.conf',
+        *words,
+        f'--cinder-config-file={directory}/cinder.conf',
+    ]
 
 
 def make_schemas(state: State) -> None:

@@ -20,6 +20,8 @@ import random
 import secrets
 import socket
 
+from tools.minicloud.process import SLOWER
+
 PORTS = (
     'mariadb',
     'rabbitmq',
@@ -49,6 +51,8 @@ class Host:
     GiB, ``mbps`` what each can do in MB/s and ``iops`` in requests per second
     (0: whatever the machine below does). It runs cinder-backup if it is to
     take ``backups``. Servers can move to it and from it if it has ``moves``.
+    If its disks are volume groups (``lvm``), it has the kernel's iSCSI for
+    that, and moves elastic vdisks.
     """
 
     name: str
@@ -60,6 +64,7 @@ class Host:
     media: tuple[str, ...] = ('any',)
     backups: bool = False
     moves: bool = False
+    lvm: bool = False
 
     @property
     def backends(self) -> dict[str, str]:
@@ -90,8 +95,8 @@ class State:
     ports: dict[str, int] = dataclasses.field(default_factory=dict)
     secret: str = ''
     token: str = ''
-    down: int = 180
-    volumes_down: int = 180
+    down: int = round(180 * SLOWER)
+    volumes_down: int = round(180 * SLOWER)
     network: bool = False
 
     @property
