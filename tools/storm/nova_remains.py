@@ -18,6 +18,8 @@ and has attachments, and claims, of both hosts. An operator does what is in
 doc/source/admin/server-moves.rst.
 """
 
+import pathlib
+import shutil
 import typing
 
 from tools.minicloud import hypervisor
@@ -35,7 +37,12 @@ class Remains:
         self._server = server
 
     def is_nothing(self) -> bool:
-        return not (self._misled() or self._unknown() or self._migrations())
+        return not (
+            self._misled()
+            or self._unknown()
+            or self._migrations()
+            or self._directories()
+        )
 
     def remove(self) -> list[str]:
         """Remove them, and return what was done."""
@@ -57,6 +64,10 @@ class Remains:
             self._refresh(misled)
             means.append('server start')
             self._set_power('os-start', 'ACTIVE')
+        if directories := self._directories():
+            means.append('rm -r of its directory')
+            for directory in directories:
+                shutil.rmtree(directory)
         return means
 
     def _known(self) -> dict[str, str]:
@@ -95,6 +106,19 @@ class Remains:
             for one in self._api.get('compute', path)['migrations']
             if self._api.allocations(one['uuid'])
         ]
+
+    def _directories(self) -> list[pathlib.Path]:
+        """Return the directories that other hosts have of the server.
+
+        Nova lets no server migrate to a host that has one.
+        """
+        state, host = self._cloud.state, self._server.host()
+        paths = [
+            state.host_dir(one.name) / 'nova/instances' / self._server.uuid
+            for one in state.hosts
+            if one.name != host
+        ]
+        return [path for path in paths if path.exists()]
 
     def _take_back(self, migration: dict[str, typing.Any]) -> None:
         """Have a server have the claims that its migration has, if any."""

@@ -92,8 +92,16 @@ class RemainsTest(testtools.TestCase):
         self.api = Api()
         path = self.useFixture(fixtures.TempDir()).path
         cloud = types.SimpleNamespace(
-            api=self.api, state=states.State(pathlib.Path(path))
+            api=self.api,
+            state=states.State(
+                pathlib.Path(path), (states.Host(HERE), states.Host(THERE))
+            ),
         )
+        self.directories = [
+            cloud.state.host_dir(host) / 'nova/instances/server'
+            for host in (HERE, THERE)
+        ]
+        self.directories[0].mkdir(parents=True)
         server = types.SimpleNamespace(
             cloud=cloud, uuid='server', host=lambda: HERE
         )
@@ -121,6 +129,14 @@ class RemainsTest(testtools.TestCase):
         self.assertEqual([*means], self.remains.remove())
         self.assertTrue(self.remains.is_nothing())
         self.assertEqual({self.api.nova: HERE}, self.api.cinder)
+
+    def test_its_directory_on_the_other_host(self):
+        here, there = self.directories
+        there.mkdir(parents=True)
+        (there / 'disk').touch()
+        self.assertRemoved('rm -r of its directory')
+        self.assertFalse(there.exists())
+        self.assertTrue(here.exists())
 
     def test_nothing(self):
         self.assertTrue(self.remains.is_nothing())
