@@ -27,6 +27,10 @@ three rows, behind NUMATopologyFilter, are hosts where every cell's disks have
 room (it asks about none of them), hosts where one cell's have (about all), and
 hosts where the vCPUs must be steered to that cell (twice about all).
 
+A weigher that does nothing gives all hosts the same weight. One row has a
+weigher that does nothing but give them unlike ones, which take Nova longer: no
+weigher that prefers some hosts can take less.
+
 Both our weighers together have two rows, for no pressure on any host, where
 the pressure weigher gives Nova no weights to work on, and for pressure on all.
 
@@ -98,6 +102,7 @@ NOVA_WEIGHERS = 'Nova stock weighers'
 NOOP_FILTER = 'no-op filter'
 NOOP_WEIGHER = 'no-op weigher'
 NOOP_WEIGHERS = 'two no-op weighers'
+UNLIKE = 'no-op weigher, unlike weights'
 OUR_FILTER = 'DiskPlacementFilter'
 SPREADS = 'the same, does not pack'
 NO_ROOM = 'the same, no host has room'
@@ -130,6 +135,22 @@ class NoopWeigher(weights.BaseHostWeigher):
 
     def weigh_objects(self, weighed_obj_list, weight_properties):
         return [0.0] * len(weighed_obj_list)
+
+    def _weigh_object(self, obj, weight_properties):
+        return 0.0
+
+
+class UnlikeWeigher(weights.BaseHostWeigher):
+    """What the handler itself costs if hosts have weights of their own."""
+
+    minval = 0.0
+    maxval = 1.0
+
+    def __init__(self, hosts):
+        self._weights = [number % 9973 / 1e4 for number in range(hosts)]
+
+    def weigh_objects(self, weighed_obj_list, weight_properties):
+        return self._weights
 
     def _weigh_object(self, obj, weight_properties):
         return 0.0
@@ -501,6 +522,7 @@ def rows(hosts, numa_hosts, specs):
             NOVA_WEIGHERS: weighed(manager.weighers),
             NOOP_WEIGHER: weighed([NoopWeigher()]),
             NOOP_WEIGHERS: weighed([NoopWeigher(), NoopWeigher()]),
+            UNLIKE: weighed([UnlikeWeigher(len(hosts))]),
             OUR_WEIGHER: weighed([our_weigher]),
             BOTH_WEIGHERS: weighed(both),
             PRESSED: weighed(both),
