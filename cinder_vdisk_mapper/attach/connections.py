@@ -45,6 +45,7 @@ from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks.layouts import Operations
 from nova_diskplacer import exception
+from nova_diskplacer.disks.location import Location
 
 CONF = cfg.CONF
 
@@ -110,10 +111,12 @@ class Connections:
 
     def __post_init__(self) -> None:
         self._hostname = str(volume_utils.extract_host(self.host, 'host'))
-        #: names that this host may have in a connector
-        self.names = frozenset(
-            (self._hostname, CONF.host, socket.gethostname())
-        )
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names that this host may have in a connector."""
+        # os-brick reads the hostname each time, and it may have changed
+        return frozenset((self._hostname, CONF.host, socket.gethostname()))
 
     @functools.cached_property
     def exporter(self) -> export.Exporter:
@@ -316,7 +319,7 @@ class Connections:
         location = naming.location(volume)
         name = naming.volume(volume)
         backend.check_location(location, name)
-        self.operations.at(location, name).activate(volume)
+        self._activate(volume, location, name)
         if connector.get('host') not in self.names:
             return self.exporter.connection(volume, connector)
         device_path = path or self.local_path(volume)
@@ -331,6 +334,11 @@ class Connections:
                 'vdisk': {'disk': str(location), 'host': self._hostname},
             },
         }
+
+    @bind_failures.counted
+    def _activate(self, volume: Volume, location: Location, name: str) -> None:
+        """Make the device of a volume that is being attached."""
+        self.operations.at(location, name).activate(volume)
 
     def _to_device(self, volume: Volume) -> bool | None:
         """Return whether the link of a volume is to lead to a device.

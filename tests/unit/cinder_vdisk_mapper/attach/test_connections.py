@@ -17,6 +17,7 @@ from cinder import objects
 
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.cinder_api.releases import models
+from cinder_vdisk_mapper.vdisks import layouts
 from nova_diskplacer import exception
 from tests.unit.cinder_vdisk_mapper import test_driver
 
@@ -75,6 +76,21 @@ class ConnectionsTestCase(test_driver.DriverTestCase):
         self.assertEqual({('a', NAME)}, self.operations.backend.has_device)
         self.connections.remove_export(None, volume)
         self.assertEqual(set(), self.operations.backend.has_device)
+
+    def test_a_host_that_gets_another_name(self):
+        with mock.patch('socket.gethostname', return_value='other'):
+            self.assertIn('other', self.connections.names)
+        self.assertNotIn('other', self.connections.names)
+
+    def test_a_device_that_cannot_be_made_is_counted(self):
+        error = exception.DiskError('no loop device')
+        with mock.patch.object(layouts.OneDisk, 'activate', side_effect=error):
+            self.assertRaises(
+                exception.DiskError,
+                self.attached_as_device,
+                test_driver.attachment('server'),
+            )
+        self.assertEqual(['disk'], self.operations.backend.bind_failures)
 
     def test_what_the_backend_reports(self):
         self.assertEqual('fake', self.connections.protocol)
