@@ -97,7 +97,7 @@ def _run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 def _move(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     own = _own_conf(args)
-    disks = discover.discover(own.diskplacer.disk_root)
+    disks = discover.wait_for_all(own.diskplacer.disk_root)
     vdisk = discovery.require(disks, args.volume)
     location = next_location(vdisk, args.disk)
     steps = _executor(own, lambda: None, progress.Progress())

@@ -215,5 +215,5 @@ def _find(conf: cfg.ConfigOpts, volume: str) -> inputs.ElasticVDisk:
     :raises ElasticError: there is no such one.
     """
     disk_root = conf.diskplacer.disk_root
-    disks = common.run_in_child(lambda: discover.discover(disk_root))
+    disks = common.run_in_child(lambda: discover.wait_for_all(disk_root))
     return discovery.require(disks, volume)

@@ -159,6 +159,18 @@ def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
     return disks
 
 
+def wait_for_all(disk_root: str) -> list[Disk]:
+    """Return the disks as ``discover``, but wait for those that are late.
+
+    It is for a process that may have read none before: to ``discover`` such a
+    disk is hung before ``probes.HUNG_AFTER`` seconds.
+    """
+    return [
+        inspect(disk_root, disk.uuid) if disk.health == HUNG else disk
+        for disk in discover(disk_root)
+    ]
+
+
 def kind_of(disk_root: str, uuid: str) -> str:
     """Return the kind of a disk, FILESYSTEM or LVM."""
     entry = os.path.join(disk_root, uuid)

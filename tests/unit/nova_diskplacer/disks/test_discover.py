@@ -293,6 +293,27 @@ class HungTestCase(TestCase):
         )
         self.come_back()
 
+    def test_never_read_and_late(self):
+        self.hang()
+        timer = threading.Timer(0.2, self.answers.set)
+        self.addCleanup(timer.join)
+        timer.start()
+        self.assertEqual(
+            {self.healthy: 'ok', self.hanging: 'ok'},
+            {
+                disk.uuid: disk.health
+                for disk in discover.wait_for_all(self.root)
+            },
+        )
+
+    def test_never_read_and_hung(self):
+        self.hang()
+        self.patience(hung=0.2)
+        healths = {
+            disk.uuid: disk.health for disk in discover.wait_for_all(self.root)
+        }
+        self.assertEqual('hung', healths[self.hanging])
+
     def test_read_before(self):
         vdisks.create(f'{self.root}/{self.hanging}', 'v', '1', None, 4096)
         self.patience(late=60)
