@@ -36,9 +36,6 @@ Hosts = list[typing.Any]
 # Tries for a server. On the only possible host a claim may lose once or twice.
 _TRIES = 4
 
-# Random numbers from 0 to 1.
-_NUMBERS = np.random.default_rng(0).random(2**16)
-
 #: A list with repeated hosts is no longer than this.
 MAX_REPEATED = 2 * (_TRIES - 1)
 
@@ -91,13 +88,8 @@ def disk_order(usable: base.Bools, block: int, seed: str) -> base.Ints:
 
 
 def random_numbers(count: int, seed: str) -> base.Floats:
-    """Return numbers from 0 to 1 by a seed, (count,).
-
-    They are some of the same numbers for all seeds, which spares a generator
-    for each request.
-    """
-    first = zlib.crc32(seed.encode()) % len(_NUMBERS)
-    return _NUMBERS.take(np.arange(first, first + count), mode='wrap')
+    """Return numbers from 0 to 1 by a seed, (count,)."""
+    return _generator(seed).random(count)
 
 
 def _generator(seed: str) -> np.random.Generator:

@@ -24,7 +24,7 @@ from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import nova_server
 from nova_diskplacer.profiles import catalogue
-from nova_diskplacer.profiles import configured
+from tests import profile_cache
 
 ANSWER = {
     'id': 'server',
@@ -102,8 +102,8 @@ class ServersTestCase(testtools.TestCase):
         )
 
     def test_profiles_that_cannot_be_read(self):
-        configured.profiles.cache_clear()
-        self.addCleanup(configured.profiles.cache_clear)
+        profile_cache.clear()
+        self.addCleanup(profile_cache.clear)
         load = mock.patch.object(
             catalogue,
             'load',
