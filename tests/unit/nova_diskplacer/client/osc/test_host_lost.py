@@ -81,6 +81,8 @@ class HeldTest(test_moves.MoveTestCase):
         }
         for ending, handler in before.items():
             self.addCleanup(signal.signal, ending, handler)
+        # the tests may run under nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         terminal.exit_on_signals()
         self.requests.delete(
             f'{NOVA}/os-aggregates/7',
