@@ -18,6 +18,8 @@
 #   tools/testbed.sh run COMMAND...       run a command in a new guest
 #   tools/testbed.sh test NAME... [TEST]...
 #                                         run tests/testbed/NAME in a new guest
+#   tools/testbed.sh cloud [--json FILE]  run a whole cloud in a new guest, and
+#                                         have its servers move
 #   tools/testbed.sh clean                remove the image
 #
 # See doc/source/contributor/testbed.rst. Needs root to make the image.

@@ -168,6 +168,7 @@ def _nova_common(state: State) -> ini.Config:
             'block_device_allocate_retries': round(300 * SLOWER),
             'block_device_allocate_retries_interval': 1,
             'report_interval': ini.interval(10),
+            'update_resources_interval': round(60 * SLOWER),
             'service_down_time': state.down,
             'rpc_response_timeout': ini.ANSWER,
             'allow_resize_to_same_host': 'true',
@@ -197,7 +198,7 @@ def _nova_common(state: State) -> ini.Config:
         'quota': {'instances': -1, 'cores': -1, 'ram': -1},
         'scheduler': {
             'workers': 1,
-            'discover_hosts_in_cells_interval': ini.interval(3),
+            'discover_hosts_in_cells_interval': round(3 * SLOWER),
         },
         'filter_scheduler': {
             'available_filters': [

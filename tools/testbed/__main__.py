@@ -15,17 +15,26 @@
 import argparse
 import importlib
 import itertools
+import pathlib
 import signal
 import sys
 import types
 import typing
 
+from tools import whole_cloud
+from tools.minicloud import guest
 from tools.testbed import bed
 from tools.testbed import commands
 from tools.testbed import image
 from tools.testbed import machine
 
 TIMEOUT = 3600
+# Of a whole cloud: memory, seconds, and how many times longer than on this
+# machine all may take there.
+CLOUD_MIB = 9216
+CLOUD_TIMEOUT = 6 * 3600
+SLOWER = 10
+_OUTCOME = '/root/outcome.json'
 
 
 def say(name: str, text: str) -> None:
@@ -105,6 +114,26 @@ def test(args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+def cloud(args: argparse.Namespace) -> int:
+    # what the guest cannot make there: it has no network, and only reads
+    guest.build()
+    pathlib.Path(sys.prefix, 'databases').mkdir(exist_ok=True)
+    with bed.Testbed(
+        whole_cloud.DISKS, args.memory, whole_cloud=True
+    ) as running:
+        result = running.run(
+            *('python', '-W', 'ignore', '-m', 'tools.whole_cloud', _OUTCOME),
+            check=False,
+            say=say,
+            timeout=args.timeout,
+            env={'PYTHONPATH': str(bed.TOP), 'MINICLOUD_SLOWER': str(SLOWER)},
+        )
+        if args.json:
+            outcome = running.run('cat', _OUTCOME).out
+            pathlib.Path(args.json).write_text(outcome)
+    return result.rc
+
+
 def build(args: argparse.Namespace) -> int:
     print(image.build())
     return 0
@@ -155,6 +184,15 @@ def _parser() -> argparse.ArgumentParser:
         'for only some tests, what they have in their names',
     )
     one.set_defaults(call=test)
+    one = verbs.add_parser(
+        'cloud', help='run a whole cloud in a guest, and move its servers'
+    )
+    one.add_argument('--memory', type=int, default=CLOUD_MIB, metavar='MIB')
+    one.add_argument(
+        '--timeout', type=float, default=CLOUD_TIMEOUT, metavar='SECONDS'
+    )
+    one.add_argument('--json', metavar='FILE', help='write the outcome')
+    one.set_defaults(call=cloud)
     return parser
 
 

@@ -52,6 +52,7 @@ class Testbed:
     :param disks: what it has beside its root disk.
     :param memory_mib: its memory, half of it in each NUMA node.
     :param server: has it boot as a server, not by the testbed's own init.
+    :param whole_cloud: its image has what a whole cloud takes.
     """
 
     def __init__(
@@ -59,16 +60,18 @@ class Testbed:
         disks: typing.Sequence[machine.Disk] = machine.DISKS,
         memory_mib: int = MEMORY_MIB,
         server: machine.Server | None = None,
+        whole_cloud: bool = False,
     ) -> None:
         self.disks = tuple(disks)
         self._memory_mib = memory_mib
         self._server = server
+        self._whole_cloud = whole_cloud
         self._stack = contextlib.ExitStack()
         self.boot_seconds = 0.0
 
     def __enter__(self) -> 'Testbed':
         with contextlib.ExitStack() as stack:
-            path = image.build()
+            path = image.build(self._whole_cloud)
             directory = pathlib.Path(sysconfig.get_path('purelib')).resolve()
             installed = directory, packages.build(directory)
             # the guest cannot write there, and would compile at each start

@@ -66,6 +66,18 @@ PACKAGES = (
     'util-linux',
     'xfsprogs',
 )
+# What a whole cloud takes besides, for tools/whole_cloud: uwsgi needs Python's
+# library.
+CLOUD_PACKAGES = (
+    'genisoimage',
+    f'libpython{sys.version_info[0]}.{sys.version_info[1]}',
+    'libvirt-clients',
+    'libvirt-daemon-system',
+    'mariadb-server',
+    'memcached',
+    'rabbitmq-server',
+)
+CLOUD_PREFIX = 'cloud-'
 # What the initrd needs to mount the root disk and the host's directories.
 MODULES = ('virtio_pci', 'virtio_blk', 'ext4', '9pnet_virtio', '9p')
 # Only the kernel's files: its package would have an initrd made.
@@ -104,24 +116,28 @@ def suite() -> str:
         ) from None
 
 
-def key() -> str:
+def key(packages: collections.abc.Sequence[str] = PACKAGES) -> str:
     """Return what tells this image from those made in another way."""
-    parts = (suite(), SIZE, *PACKAGES, *MODULES, KERNEL, INIT.read_text())
+    parts = (suite(), SIZE, *packages, *MODULES, KERNEL, INIT.read_text())
     return hashlib.sha256('\0'.join(parts).encode()).hexdigest()[:12]
 
 
-def build() -> pathlib.Path:
+def build(whole_cloud: bool = False) -> pathlib.Path:
     """Have the image, and return its directory.
 
+    :param whole_cloud: the image has ``CLOUD_PACKAGES`` too.
     :raises ImageError: it cannot be made; says why.
     """
+    prefix = CLOUD_PREFIX if whole_cloud else ''
+    packages = (*PACKAGES, *CLOUD_PACKAGES) if whole_cloud else PACKAGES
     with locked():
-        path = CACHE / key()
+        path = CACHE / f'{prefix}{key(packages)}'
         if not path.exists():
             for old in CACHE.iterdir():
-                if old.is_dir():
+                is_for_cloud = old.name.startswith(CLOUD_PREFIX)
+                if old.is_dir() and is_for_cloud == whole_cloud:
                     shutil.rmtree(old)
-            _make(path)
+            _make(path, packages)
     return path
 
 
@@ -141,7 +157,7 @@ def locked() -> collections.abc.Iterator[None]:
         yield
 
 
-def _make(path: pathlib.Path) -> None:
+def _make(path: pathlib.Path, packages: collections.abc.Sequence[str]) -> None:
     print(f'== testbed image {path.name}', file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix='build-') as name:
         work = pathlib.Path(name)
@@ -154,7 +170,7 @@ def _make(path: pathlib.Path) -> None:
             'unshare', '--mount', '--pid', '--fork', '--kill-child',
             '--mount-proc',
             'mmdebstrap', '--mode=root', '--variant=minbase',
-            f'--include={",".join(PACKAGES)}',
+            f'--include={",".join(packages)}',
             '--aptopt=Apt::Install-Recommends "false"',
             f'--customize-hook={KERNEL}',
             suite(), str(root),
