@@ -619,8 +619,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
         capabilities |= {
             'vdisk_media': self.configuration.vdisk_media,
             'location_info': str(self._location),
-            constants.CAN_MOVE: self.configuration.safe_get('target_helper')
-            == export.LIO,
+            constants.CAN_MOVE: export.can_move(self.configuration),
         }
         name = self.configuration.safe_get('volume_backend_name')
         pool = {

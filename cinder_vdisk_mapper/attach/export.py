@@ -53,6 +53,26 @@ def needs_remote_export(volume: Volume) -> bool:
     )
 
 
+def can_move(configuration: Any) -> bool:
+    """Return whether a backend exports vdisks that follow their servers."""
+    return configuration.safe_get(
+        'target_helper'
+    ) == LIO and not _unusable_prefix(configuration)
+
+
+def _unusable_prefix(configuration: Any) -> str:
+    """Return why Cinder would not find its targets, '' if it does."""
+    prefix = configuration.safe_get('target_prefix')
+    # LioAdm.create_iscsi_target looks for the prefix and what follows the
+    # first colon of the target's name
+    if prefix.partition(':')[1:] == (':', ''):
+        return ''
+    return (
+        f'target_prefix={prefix} must have one colon, at its end: Cinder '
+        'finds no other target'
+    )
+
+
 class Exporter:
     """Exports vdisks through one of Cinder's target drivers.
 
@@ -67,6 +87,12 @@ class Exporter:
     def __init__(self, configuration: Any, drivers: dict[str, str]) -> None:
         self.helper: str = configuration.safe_get('target_helper')
         self._prefix: str = configuration.safe_get('target_prefix')
+        unusable = self.helper == LIO and _unusable_prefix(configuration)
+        if unusable:
+            raise exception.DiskPlacerError(
+                f'target_helper={LIO} of cinder.conf cannot be used: '
+                f'{unusable}'
+            )
         try:
             self.target = importutils.import_object(
                 drivers[self.helper], configuration=configuration

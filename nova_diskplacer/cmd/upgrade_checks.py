@@ -323,8 +323,9 @@ def moves(enabled: bool, unable: collections.abc.Collection[str]) -> Result:
             f'vdisks on: {", ".join(sorted(unable))}. Servers that Nova moves '
             'from or to these hosts fail to attach their volumes. Upgrade '
             'nova-diskplacer there, set target_helper = lioadm in the '
-            'sections of the backends and restart cinder-volume, or set moves '
-            'to false until then.'
+            'sections of the backends, with no target_prefix or one whose '
+            'only colon is at its end, and restart cinder-volume, or set '
+            'moves to false until then.'
         )
     return success()
 

@@ -100,13 +100,33 @@ class ExporterTestCase(testtools.TestCase):
         id_ = self.volume.id
         return id_ in Target.exported and id_ not in Target.parts
 
-    def make(self, helper):
+    def configuration(self, helper, prefix='iqn.test:'):
         configuration = mock.Mock()
         configuration.safe_get.side_effect = {
             'target_helper': helper,
-            'target_prefix': 'iqn.test:',
+            'target_prefix': prefix,
         }.get
-        return export.Exporter(configuration, {helper: f'{__name__}.Target'})
+        return configuration
+
+    def make(self, helper, prefix='iqn.test:'):
+        return export.Exporter(
+            self.configuration(helper, prefix),
+            {helper: f'{__name__}.Target'},
+        )
+
+    def test_prefixes_that_cinder_does_not_find(self):
+        for prefix in ('iqn.test:host-', 'iqn.test:host:', 'iqn.test', ''):
+            error = self.assertRaises(
+                exception.DiskPlacerError, self.make, 'lioadm', prefix
+            )
+            self.assertIn(f'target_prefix={prefix} must', str(error))
+            self.assertFalse(
+                export.can_move(self.configuration('lioadm', prefix))
+            )
+            self.make('tgtadm', prefix)
+        self.make('lioadm')
+        self.assertTrue(export.can_move(self.configuration('lioadm')))
+        self.assertFalse(export.can_move(self.configuration('tgtadm')))
 
     def _save(self):
         self.saved.append(self.volume.provider_id)
