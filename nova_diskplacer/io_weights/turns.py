@@ -59,8 +59,8 @@ _KEPT_S = 60.0
 _MAX_KEPT_S = 960.0
 
 # Seconds until other servers are a reason for the next trial, at least. They
-# are so many more that trials take this part of what turns may cost: in a
-# trial a disk may lose nearly all of its throughput.
+# are more after a trial that cost much: the throughput that is lost in trials
+# is this part of what turns may cost.
 _MIN_REST_S = 60.0
 _PART_OF_ALLOWED = 0.5
 
@@ -140,7 +140,8 @@ def step(
         trial,
         counted=(*trial.counted, (seconds, throughput)),
         paused_s=0.0,
-        rest_s=trial.rest_s + seconds * (1 / (_PART_OF_ALLOWED * allowed) - 1),
+        rest_s=trial.rest_s
+        + seconds * _lost(trial, throughput) / (_PART_OF_ALLOWED * allowed),
     )
     counted = trial.counted
     if sum(length for length, _ in counted) < _STEP_S:
@@ -149,7 +150,7 @@ def step(
     choice = trial.choice
     if trial.reference is None or choice is None:
         return dataclasses.replace(trial, choice=0, counted=(), reference=mean)
-    lost = max(0.0, 1.0 - mean / trial.reference)
+    lost = _lost(trial, mean)
     if lost <= allowed:
         return _keep(trial, choice, lost, servers)
     if choice + 1 < len(turns_s):
@@ -183,6 +184,16 @@ def pause(trial: Trial, seconds: float) -> Trial:
         servers=trial.servers,
         rest_s=max(_MIN_REST_S, trial.rest_s),
     )
+
+
+def _lost(trial: Trial, throughput: float) -> float:
+    """Return the share of the reference that the turns in force cost.
+
+    BFQ's own settings cost nothing.
+    """
+    if trial.reference is None or trial.choice is None:
+        return 0.0
+    return max(0.0, 1.0 - throughput / trial.reference)
 
 
 def _mean(counted: collections.abc.Sequence[tuple[float, float]]) -> float:

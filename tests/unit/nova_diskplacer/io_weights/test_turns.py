@@ -164,22 +164,27 @@ class StepTest(unittest.TestCase):
             trial = step(trial, MBPS, 1.0, 1.0, 0.2, other)
         self.assertIsNone(trial.left_s)
 
-    def test_trials_take_half_the_time_that_turns_may_cost(self):
+    def test_a_disk_rests_by_what_a_trial_has_cost(self):
         """But none follows another one within a minute."""
-        for seek_s, allowed, rest_s in (
-            (0.0, 0.2, 60.0),
-            (0.016, 0.2, 162.0),
-            (0.1, 0.2, 162.0),
-            (0.0, 0.02, 594.0),
-            (0.016, 0.02, 1782.0),
-            (0.0, 0.6, 60.0),
+        for seek_s, allowed, tried in (
+            (0.0, 0.2, 1),
+            (0.016, 0.2, 5),
+            (0.1, 0.2, 5),
+            (0.0, 0.02, 1),
+            (0.016, 0.02, 5),
+            (0.0, 0.6, 1),
         ):
             ended = next(
                 trial
                 for trial in run(turns.Trial(1), seek_s, allowed, seconds=50)
                 if trial.lost is not None
             )
-            self.assertAlmostEqual(rest_s, ended.rest_s)
+            lost_s = sum(
+                3 * lost(turn, seek_s) for turn in turns.TURNS_S[:tried]
+            )
+            self.assertAlmostEqual(
+                max(60.0, lost_s / (allowed / 2)), ended.rest_s
+            )
 
     def test_a_trial_that_is_given_up_was_not_the_last_one(self):
         """What was kept before stays, and for as long as before."""
