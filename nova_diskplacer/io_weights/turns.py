@@ -58,9 +58,8 @@ _FORGET_S = 300.0
 _KEPT_S = 60.0
 _MAX_KEPT_S = 960.0
 
-# Seconds until other servers are a reason for the next trial, at least. They
-# are more after a trial that cost much: the throughput that is lost in trials
-# is this part of what turns may cost.
+# Seconds between trials, at least. They are more after a trial that cost much:
+# the throughput that is lost in trials is this part of what turns may cost.
 _MIN_REST_S = 60.0
 _PART_OF_ALLOWED = 0.5
 
@@ -72,14 +71,15 @@ class Trial:
     ``choice`` is the index of the turns in force among those that are tried,
     None for BFQ's own settings; ``before`` is what was in force before the
     trial. ``left_s`` is the time until the next trial, None during one, and
-    ``kept_s`` how long the last choice was kept. ``counted`` are the seconds
+    ``kept_s`` how long the last choice is kept, unless the disk rests longer.
+    ``counted`` are the seconds
     and the throughput of each interval of the present step, ``reference`` is
     the throughput when BFQ's own settings were tried last, in bytes/s, None
     before. ``paused_s`` is the time since the last interval that was counted.
     ``lost`` is the share of the reference that the kept choice cost when it
     was tried, None before. ``servers`` are those that used the disk when the
-    last trial ended, None before; ``rest_s`` is the time until other servers
-    are a reason for the next one.
+    last trial ended, None before; ``rest_s`` is the time in which nothing is a
+    reason for the next one.
     """
 
     choice: int | None
@@ -175,14 +175,15 @@ def pause(trial: Trial, seconds: float) -> Trial:
         )
     if trial.choice is None:
         return _keep(trial, None, 0.0, trial.servers)
+    rest_s = max(_MIN_REST_S, trial.rest_s)
     return Trial(
         choice=trial.before,
-        left_s=trial.kept_s,
+        left_s=max(trial.kept_s, rest_s),
         kept_s=trial.kept_s,
         reference=trial.reference,
         lost=trial.lost,
         servers=trial.servers,
-        rest_s=max(_MIN_REST_S, trial.rest_s),
+        rest_s=rest_s,
     )
 
 
@@ -219,12 +220,13 @@ def _keep(
     """
     again = choice == trial.before
     kept_s = min(2 * trial.kept_s, _MAX_KEPT_S) if again else _KEPT_S
+    rest_s = max(_MIN_REST_S, trial.rest_s)
     return Trial(
         choice=choice,
-        left_s=kept_s,
+        left_s=max(kept_s, rest_s),
         kept_s=kept_s,
         reference=trial.reference,
         lost=lost,
         servers=servers,
-        rest_s=max(_MIN_REST_S, trial.rest_s),
+        rest_s=rest_s,
     )

@@ -99,13 +99,14 @@ class StepTest(unittest.TestCase):
     def test_another_result_is_soon_tried_again(self):
         trial = last(turns.Trial(1), 0.0, 0.2, seconds=3000)
         self.assertEqual((0, 960.0), (trial.choice, trial.kept_s))
-        for seek_s, choice, limit_s in ((0.016, 4, 980), (0.0, 0, 70)):
+        for seek_s, choice, limit_s in ((0.016, 4, 980), (0.0, 0, 80)):
             trial = next(
                 trial
                 for trial in run(trial, seek_s, 0.2, seconds=limit_s)
                 if trial.left_s is not None and trial.choice == choice
             )
-            self.assertEqual(60.0, trial.left_s)
+            self.assertEqual(60.0, trial.kept_s)
+            self.assertEqual(max(60.0, trial.rest_s), trial.left_s)
 
     def test_another_load_is_not_compared_with_the_one_before(self):
         """The disk had a fifth of its throughput when the trial began."""
@@ -185,6 +186,17 @@ class StepTest(unittest.TestCase):
             self.assertAlmostEqual(
                 max(60.0, lost_s / (allowed / 2)), ended.rest_s
             )
+
+    def test_no_trial_comes_before_the_rest_is_over(self):
+        """Even if the last one had another result than the one before."""
+        trial = last(turns.Trial(1), 0.1, 0.02, seconds=40)
+        self.assertGreater(trial.rest_s, 960.0)
+        self.assertEqual((60.0, trial.rest_s), (trial.kept_s, trial.left_s))
+        trial = last(turns.Trial(1), 0.1, 0.02, seconds=37)
+        for _ in range(10):
+            trial = turns.pause(trial, 1.0)
+        self.assertGreater(trial.rest_s, 900.0)
+        self.assertEqual((60.0, trial.rest_s), (trial.kept_s, trial.left_s))
 
     def test_a_trial_that_is_given_up_was_not_the_last_one(self):
         """What was kept before stays, and for as long as before."""
