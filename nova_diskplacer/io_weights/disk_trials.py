@@ -84,9 +84,10 @@ class DiskTrials:
             for device, load in contended.items()
             if load.lowered > 1
         }
+        at_limit = {device.uuid for device in contended}
         self._untried = {
-            key: turns.pause(trial, seconds)
-            for key, trial in self._trials.items()
+            (uuid, several): turns.pause(trial, seconds, uuid in at_limit)
+            for (uuid, several), trial in self._trials.items()
         }
         before = self._trials
         self._trials = self._untried.copy()

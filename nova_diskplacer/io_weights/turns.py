@@ -79,7 +79,8 @@ class Trial:
     ``lost`` is the share of the reference that the kept choice cost when it
     was tried, None before. ``servers`` are those that used the disk when the
     last trial ended, None before; ``rest_s`` is the time in which nothing is a
-    reason for the next one.
+    reason for the next one. ``at_limit`` tells whether the disk was at its
+    limit in the present trial, requests of the time before it left out.
     """
 
     choice: int | None
@@ -92,6 +93,7 @@ class Trial:
     lost: float | None = None
     servers: frozenset[str] | None = None
     rest_s: float = 0.0
+    at_limit: bool = False
 
 
 def is_counted(throughput: float, busy: float) -> bool:
@@ -139,6 +141,7 @@ def step(
     trial = dataclasses.replace(
         trial,
         counted=(*trial.counted, (seconds, throughput)),
+        at_limit=trial.at_limit or bool(trial.counted),
         paused_s=0.0,
         rest_s=trial.rest_s
         + seconds * _lost(trial, throughput) / (_PART_OF_ALLOWED * allowed),
@@ -158,14 +161,19 @@ def step(
     return _keep(trial, None, 0.0, servers)
 
 
-def pause(trial: Trial, seconds: float) -> Trial:
+def pause(trial: Trial, seconds: float, at_limit: bool = False) -> Trial:
     """Return the state after an interval that is not counted.
 
     After ten seconds, what was in force before the trial is again, and for as
-    long as it was; but BFQ's own settings stay if they were being tried: the
-    disk may be at its limit only with turns, which then do harm. After five
-    minutes the next trial is that of a new load.
+    long as it was; but BFQ's own settings stay if they were being tried, and
+    the disk was never at its limit: it may be only with turns, which then do
+    harm. After five minutes the next trial is that of a new load.
+
+    :param at_limit: the disk was at its limit, and is not counted for another
+        reason.
     """
+    if trial.left_s is None and at_limit:
+        trial = dataclasses.replace(trial, at_limit=True)
     paused_s = trial.paused_s + seconds
     if paused_s < (_FORGET_S if trial.left_s is not None else _PAUSE_S):
         return dataclasses.replace(trial, paused_s=paused_s)
@@ -173,7 +181,7 @@ def pause(trial: Trial, seconds: float) -> Trial:
         return Trial(
             choice=trial.choice, reference=trial.reference, lost=trial.lost
         )
-    if trial.choice is None:
+    if trial.choice is None and not trial.at_limit:
         return _keep(trial, None, 0.0, trial.servers)
     rest_s = max(_MIN_REST_S, trial.rest_s)
     return Trial(

@@ -117,6 +117,38 @@ class DiskTrialsTest(testtools.TestCase):
         ]
         self.assertEqual([4] * 19 + [None] * 3 + [0] * 38, found)
 
+    def begin_second_trial(self, trials, disk):
+        """Return the first seconds of a load, until it is tried again."""
+        found = False
+        for trial in self.run_disk(trials, disk, 200, frozenset('ab')):
+            found = found or trial.lost is not None
+            if found and trial.left_s is None:
+                return trial
+        raise AssertionError('no second trial')
+
+    def test_a_refused_write_takes_no_earlier_result(self):
+        """The disk is at its limit, but nobody knows with which settings."""
+        trials, disk = disk_trials.DiskTrials(self.conf), Disk(0.003)
+        before = self.begin_second_trial(trials, disk).before
+        self.assertEqual(1, before)
+        for _ in range(12):
+            load = disk_trials.Load(1, disk.throughput, frozenset('ab'))
+            trials.step({A: load}, 1.0)
+            trials.take_back(A.uuid)
+        (trial,) = self.run_disk(trials, disk, 1, frozenset('ab'))
+        self.assertIsNotNone(trial.left_s)
+        self.assertEqual((before, 120.0), (trial.choice, trial.kept_s))
+
+    def test_a_burst_of_another_server_takes_no_earlier_result(self):
+        """For ten seconds the disk has the trial of several servers."""
+        trials, disk = disk_trials.DiskTrials(self.conf), Disk(0.003)
+        before = self.begin_second_trial(trials, disk).before
+        load = disk_trials.Load(2, disk.throughput, frozenset('abc'))
+        trials.step({A: load}, 1.0)
+        *_, trial = self.run_disk(trials, disk, 11, frozenset('ab'))
+        self.assertIsNotNone(trial.left_s)
+        self.assertEqual((before, 120.0), (trial.choice, trial.kept_s))
+
     def test_servers_that_come_again_are_known(self):
         """Each number of lowered servers has its own."""
         trials, disk = disk_trials.DiskTrials(self.conf), Disk(0.0)

@@ -207,6 +207,16 @@ class StepTest(unittest.TestCase):
             (0, 0.0, before.kept_s), (trial.choice, trial.lost, trial.kept_s)
         )
 
+    def test_a_load_that_ends_in_the_reference_takes_no_result(self):
+        """It was at its limit with BFQ's own settings, too."""
+        before = last(turns.Trial(1), 0.0, 0.2, seconds=26)
+        trial = last(before, 0.0, 0.2, seconds=int(before.left_s) + 2)
+        self.assertEqual((None, None), (trial.left_s, trial.choice))
+        trial = last(trial, 0.0, 0.2, seconds=10, busy=0.5)
+        self.assertEqual(
+            (0, 0.0, before.kept_s), (trial.choice, trial.lost, trial.kept_s)
+        )
+
     def test_turns_that_take_a_disk_to_its_limit_are_not_kept(self):
         """It does more at once than one request, and has time left then."""
         trial = turns.Trial(1, left_s=1.0)
