@@ -78,9 +78,11 @@ class Trial:
     before. ``paused_s`` is the time since the last interval that was counted.
     ``lost`` is the share of the reference that the kept choice cost when it
     was tried, None before. ``servers`` are those that used the disk when the
-    last trial ended, None before; ``rest_s`` is the time in which nothing is a
-    reason for the next one. ``at_limit`` tells whether the disk was at its
-    limit in the present trial, requests of the time before it left out.
+    reference of the last trial was measured, None before, and
+    ``reference_servers`` the same of the present trial; ``rest_s`` is the time
+    in which nothing is a reason for the next one. ``at_limit`` tells whether
+    the disk was at its limit in the present trial, requests of the time before
+    it left out.
     """
 
     choice: int | None
@@ -92,6 +94,7 @@ class Trial:
     paused_s: float = 0.0
     lost: float | None = None
     servers: frozenset[str] | None = None
+    reference_servers: frozenset[str] | None = None
     rest_s: float = 0.0
     at_limit: bool = False
 
@@ -152,13 +155,19 @@ def step(
     mean = _mean(counted)
     choice = trial.choice
     if trial.reference is None or choice is None:
-        return dataclasses.replace(trial, choice=0, counted=(), reference=mean)
+        return dataclasses.replace(
+            trial,
+            choice=0,
+            counted=(),
+            reference=mean,
+            reference_servers=servers,
+        )
     lost = _lost(trial, mean)
     if lost <= allowed:
-        return _keep(trial, choice, lost, servers)
+        return _keep(trial, choice, lost, trial.reference_servers)
     if choice + 1 < len(turns_s):
         return dataclasses.replace(trial, choice=choice + 1, counted=())
-    return _keep(trial, None, 0.0, servers)
+    return _keep(trial, None, 0.0, trial.reference_servers)
 
 
 def pause(trial: Trial, seconds: float, at_limit: bool = False) -> Trial:

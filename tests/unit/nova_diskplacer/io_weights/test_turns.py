@@ -165,6 +165,18 @@ class StepTest(unittest.TestCase):
             trial = step(trial, MBPS, 1.0, 1.0, 0.2, other)
         self.assertIsNone(trial.left_s)
 
+    def test_a_server_that_comes_after_the_reference_is_not_known(self):
+        """What turns cost with it cannot be told from that reference."""
+        trial = last(turns.Trial(1), 0.0, 0.2, seconds=20)
+        other = SERVERS | {'other'}
+        trial = step(trial, MBPS / 8, 1.0, 30.0, 0.2, SERVERS)
+        trial = step(trial, MBPS, 1.0, 30.0, 0.2, other)
+        self.assertEqual((0, SERVERS), (trial.choice, trial.servers))
+        trial = step(trial, MBPS, 1.0, 30.0, 0.2, other)
+        self.assertIsNotNone(trial.left_s)
+        trial = step(trial, MBPS, 1.0, 30.0, 0.2, other)
+        self.assertIsNone(trial.left_s)
+
     def test_a_disk_rests_by_what_a_trial_has_cost(self):
         """But none follows another one within a minute."""
         for seek_s, allowed, tried in (
