@@ -111,13 +111,9 @@ def host_config(state: State, host: Host) -> ini.Config:
                 'vdisk_connection': 'block',
                 'target_helper': 'lioadm',
                 'target_ip_address': '127.0.0.1',
+                # its sessions are known by it
+                'target_prefix': f'iqn.2026-11.org.example.{state.token}:',
             }
-        # its sessions are known by it; Cinder does not find LIO's targets if
-        # it does not end with the colon
-        if host.moves and not host.lvm:
-            found[name]['target_prefix'] = (
-                f'iqn.2026-11.org.example:{state.token}-'
-            )
     return {
         **found,
         'diskplacer': {'compute_node': hypervisor.compute_node(state, host)},

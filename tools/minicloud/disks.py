@@ -171,7 +171,7 @@ def _detach(top: str) -> None:
 def _remove_sessions(state: State) -> None:
     """Remove the names of devices of sessions, see tools.minicloud.iscsi."""
     by_path = pathlib.Path(links.device_of('', '', 0)).parent
-    for device in by_path.glob(f'*:{state.token}-*'):
+    for device in by_path.glob(f'*.{state.token}:*'):
         device.unlink()
 
 
