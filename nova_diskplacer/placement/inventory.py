@@ -76,16 +76,14 @@ def compute_figures(
     too.
     """
     total = max(disk.total_gb, 1)
-    claimed = {
-        server: claim[GB] for server, claim in claims.items() if GB in claim
-    }
+    claimed = _claimed(GB, claims)
     reserved = ledger.reserved_gb(disk.vdisks, claimed)
     return DiskFigures(
         total,
         reserved if disk.total_gb else total,
         sum(claimed.values()),
         disk.mbps,
-        sum(claim.get(MBPS, 0) for claim in claims.values()),
+        sum(_claimed(MBPS, claims).values()),
         claimed,
         disk.draining,
     )
@@ -99,17 +97,26 @@ def fully_reserved(
     :param inventories: the present inventories of its provider.
     """
     total = inventories.get(GB, {}).get('total', 1)
-    claimed = {
-        server: claim[GB] for server, claim in claims.items() if GB in claim
-    }
+    claimed = _claimed(GB, claims)
     return DiskFigures(
         total,
         total,
         sum(claimed.values()),
         inventories.get(MBPS, {}).get('total', 1),
-        sum(claim.get(MBPS, 0) for claim in claims.values()),
+        sum(_claimed(MBPS, claims).values()),
         claimed,
     )
+
+
+def _claimed(
+    resource: str, claims: collections.abc.Mapping[str, Resources]
+) -> dict[str, int]:
+    """Return what servers claim of a resource of a disk, by server."""
+    return {
+        server: claim[resource]
+        for server, claim in claims.items()
+        if resource in claim
+    }
 
 
 class DiskState(NamedTuple):
