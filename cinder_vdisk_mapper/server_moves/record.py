@@ -94,6 +94,11 @@ class Record:
         """Name of the destination."""
         return self.to.partition('@')[0]
 
+    @property
+    def is_undecided(self) -> bool:
+        """True if both hosts have the vdisk, and neither is decided on."""
+        return self.phase in (ATTACHED, LEFT)
+
 
 class Act(enum.Enum):
     """The next act of a move."""
@@ -230,7 +235,7 @@ def detach_at_source(
         return Act.KEEP
     if record.phase == ABORTING:
         return Act.ABORT
-    if gone and record.phase in (ATTACHED, LEFT):
+    if gone and record.is_undecided:
         return Act.ABORT
     if shared:
         return Act.KEEP
@@ -309,7 +314,7 @@ def is_stale(record: Record, attached: collections.abc.Container[str]) -> bool:
     Cinder saves the host of an attachment only after the source has
     connected the destination; if it fails to, it tells the driver nothing.
     """
-    if record.phase in (ATTACHED, LEFT):
+    if record.is_undecided:
         return record.host not in attached
     return record.phase in (ATTACHING, ABORTING)
 

@@ -65,11 +65,7 @@ def _reconnect(move: settle_move.SettleMove) -> None:
     still is, the next attempt does.
     """
     recorded = store.read(move.volume_id)
-    if (
-        recorded is None
-        or recorded.phase not in (record.ATTACHED, record.LEFT)
-        or _is_connected(move)
-    ):
+    if recorded is None or not recorded.is_undecided or _is_connected(move):
         return
     try:
         move.destination.go_on(store.fresh(move.volume_id), recorded)

@@ -203,7 +203,8 @@ class Source:
                 attached,
                 shared=store.is_shared(volume.id, connector['host']),
                 # asked by the destination, see stale_moves
-                gone=host == self._host
+                gone=recorded.is_undecided
+                and host == self._host
                 and not self.export.names.intersection(attached)
                 and _is_gone(recorded.server),
             )

@@ -98,8 +98,7 @@ def _may_be_stale(volume: Volume, recorded: Record) -> bool:
     """Return whether nobody uses a move, if its server is deleted."""
     attached = store.connectors(volume.id)
     return record.is_stale(recorded, attached) or (
-        recorded.phase in (record.ATTACHED, record.LEFT)
-        and recorded.source_host not in attached
+        recorded.is_undecided and recorded.source_host not in attached
     )
 
 
