@@ -101,19 +101,12 @@ class Binder:
             ]
             counts = _vdisks_per_disk(disks, request)
             server = request.server
-            if (
-                server
-                and server.request
-                and server.request.legs > 1
-                and request.of_flavor
-                and (claims or request.boot_time)
-                and (
-                    location := striped.bind(
-                        server, server.request, disks, claims, counts
-                    )
-                )
-            ):
-                return location
+            vdisks = server.request if server and request.of_flavor else None
+            has_disks = claims or request.boot_time
+            if server and vdisks and vdisks.legs > 1 and has_disks:
+                location = striped.bind(server, vdisks, disks, claims, counts)
+                if location:
+                    return location
             chosen = self._claimed_disk(request, disks, claims, counts)
             if chosen:
                 # the lock waits until a change that oversells it is undone

@@ -55,9 +55,8 @@ def needs_remote_export(volume: Volume) -> bool:
 
 def can_move(configuration: Any) -> bool:
     """Return whether a backend exports vdisks that follow their servers."""
-    return configuration.safe_get(
-        'target_helper'
-    ) == LIO and not _unusable_prefix(configuration)
+    is_lio: bool = configuration.safe_get('target_helper') == LIO
+    return is_lio and not _unusable_prefix(configuration)
 
 
 def _unusable_prefix(configuration: Any) -> str:
