@@ -13,54 +13,24 @@
 import types
 from unittest import mock
 
-import fixtures
-import testtools
-
 from cinder_vdisk_mapper.server_moves import arrivals
 from cinder_vdisk_mapper.server_moves import record
-from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 from nova_diskplacer.host import log_once
-from tests.fakes import disks as fake_disks
-from tests.unit.cinder_vdisk_mapper import fakes
-
-HERE, THERE = 'here@vdisk', 'there@vdisk'
-A = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
-B = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d12'
+from tests.unit.cinder_vdisk_mapper.server_moves import stored_moves
+from tests.unit.cinder_vdisk_mapper.server_moves.stored_moves import HERE
+from tests.unit.cinder_vdisk_mapper.server_moves.stored_moves import A
+from tests.unit.cinder_vdisk_mapper.server_moves.stored_moves import B
 
 
-class ArrivalsTest(testtools.TestCase):
+class ArrivalsTest(stored_moves.StoredMovesTestCase):
     def setUp(self):
         super().setUp()
-        self.backend = fakes.Backend(*map(fake_disks.make_disk, (A, B)))
-        self.moves, self.holders, self.logged = {}, {}, []
-        for name, value in (
-            ('arriving_volumes', lambda _: sorted(self.moves)),
-            ('read', self.read),
-            ('fresh', self.fresh),
-            ('connectors', lambda _: {'here': {}}),
-        ):
-            self.useFixture(fixtures.MockPatchObject(store, name, value))
+        self.logged = []
         log = mock.create_autospec(log_once.ChangeLogger, instance=True)
         log.log = lambda key, text, *words: self.logged.append(text % words)
         destination = types.SimpleNamespace(backend=self.backend)
         self.arrivals = arrivals.Arrivals({HERE: destination}, log)
-
-    def read(self, volume_id):
-        if isinstance(self.moves[volume_id], Exception):
-            raise self.moves[volume_id]
-        return self.moves[volume_id]
-
-    def fresh(self, volume_id):
-        return types.SimpleNamespace(
-            id=volume_id, name_id=volume_id, host=self.holders[volume_id]
-        )
-
-    def add(self, volume_id, *disks, phase=record.LEFT, to=HERE, holder=THERE):
-        self.moves[volume_id] = record.Record(THERE, to, 's', phase)
-        self.holders[volume_id] = f'{holder}#pool'
-        for disk in disks:
-            self.backend.create(disk, f'volume-{volume_id}', '1', 's', 1)
 
     def found(self):
         found = self.arrivals.find(mock.Mock())

@@ -33,17 +33,15 @@ from cinder_vdisk_mapper.server_moves import settle_states
 from cinder_vdisk_mapper.server_moves import settler
 from cinder_vdisk_mapper.server_moves import settler_setup
 from cinder_vdisk_mapper.server_moves import stale_moves
-from cinder_vdisk_mapper.server_moves import store
 from nova_diskplacer import exception
 from nova_diskplacer.disks import remote
 from nova_diskplacer.disks import settling
 from nova_diskplacer.host import state_file
-from tests.fakes import disks as fake_disks
-from tests.unit.cinder_vdisk_mapper import fakes
-
-HERE, THERE = 'here@vdisk', 'there@vdisk'
-A = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
-B = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d12'
+from tests.unit.cinder_vdisk_mapper.server_moves import stored_moves
+from tests.unit.cinder_vdisk_mapper.server_moves.stored_moves import HERE
+from tests.unit.cinder_vdisk_mapper.server_moves.stored_moves import THERE
+from tests.unit.cinder_vdisk_mapper.server_moves.stored_moves import A
+from tests.unit.cinder_vdisk_mapper.server_moves.stored_moves import B
 
 
 class Pool:
@@ -63,22 +61,14 @@ class Pool:
         self.begun.clear()
 
 
-class SettlerTestCase(testtools.TestCase):
+class SettlerTestCase(stored_moves.StoredMovesTestCase):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        disks = {uuid: fake_disks.make_disk(uuid) for uuid in (A, B)}
-        self.backend = fakes.Backend(*disks.values())
         self.backend.disk_root = self.useFixture(fixtures.TempDir()).path
         self.backend.remote_device = lambda name: None
-        self.moves, self.holders = {}, {}
-        self.attached = {'here': {}}
         self.clock = itertools.count(0.0, 100.0)
         for target, name, value in (
-            (store, 'arriving_volumes', lambda _: sorted(self.moves)),
-            (store, 'read', self.read),
-            (store, 'fresh', self.fresh),
-            (store, 'connectors', lambda _: self.attached),
             (settle_attempt, 'settle', self.settle),
             (
                 settler,
@@ -100,16 +90,6 @@ class SettlerTestCase(testtools.TestCase):
             {HERE: destination}, 'uri', limits, threading.Event()
         )
 
-    def read(self, volume_id):
-        if isinstance(self.moves[volume_id], Exception):
-            raise self.moves[volume_id]
-        return self.moves[volume_id]
-
-    def fresh(self, volume_id):
-        return types.SimpleNamespace(
-            id=volume_id, name_id=volume_id, host=self.holders[volume_id]
-        )
-
     def settle(self, move):
         self.settled.append((move.volume_id, move.disk, move.guests.rate))
         outcome = self.outcomes.get(move.volume_id)
@@ -117,12 +97,6 @@ class SettlerTestCase(testtools.TestCase):
             outcome = outcome(move)
         if outcome:
             raise outcome
-
-    def add(self, volume_id, *disks, phase=record.LEFT, to=HERE, holder=THERE):
-        self.moves[volume_id] = record.Record(THERE, to, 's', phase)
-        self.holders[volume_id] = f'{holder}#pool'
-        for disk in disks:
-            self.backend.create(disk, f'volume-{volume_id}', '1', 's', 1)
 
     def look(self):
         self.settler.look(self.pool)
