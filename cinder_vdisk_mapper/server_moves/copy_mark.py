@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What tells later who has written to a vdisk, or to its copy."""
+"""The write counters of a vdisk and of its copy when the copy ends."""
 
 import dataclasses
 
@@ -20,7 +20,9 @@ from nova_diskplacer.host import saved_settings
 
 @dataclasses.dataclass(frozen=True)
 class CopyMark:
-    """What the kernel of this host told when a vdisk was copied.
+    """The kernel's write counters of a vdisk and its copy, after copying.
+
+    Later counters show if this host has written to either since.
 
     :param boot: ID of the boot, after which it tells nothing.
     :param source: of :func:`nova_diskplacer.disks.remote.writes`.

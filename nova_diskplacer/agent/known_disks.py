@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the threads of the agent know of the disks of this host.
+"""The disks of this host, as the threads of the agent share them.
 
 The check of the disks and the update of Placement write it, each at a pace of
 its own. Until Placement is up to date, the current disks have the last known
@@ -54,7 +54,7 @@ class KnownDisks:
         return self._disks
 
     def checked(self) -> tuple[list[discover.Disk] | None, cache_mode.Modes]:
-        """Return the disks and the cache modes of one check."""
+        """Return the disks and the cache modes of the last check."""
         with self._lock:
             return self._disks, self._modes
 
@@ -104,9 +104,10 @@ class KnownDisks:
         return build_host_status.build_disks(disks, known, since)
 
     def report(self, send: Send) -> None:
-        """Have the disks reported, by one thread at a time.
+        """Pass the disks to ``send``, from one thread at a time.
 
-        What a former run has reported holds until its disks are known.
+        Nothing is sent before they are known: the reports of a former run
+        hold until then.
         """
         with self._lock:
             if (

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What Cinder's API tells of the place of a volume.
+"""Reads the location, host and devices of volumes from Cinder's answers.
 
 A volume at rest has its location in ``provider_id``, one that is exported to
 another host has the export there.

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Names of configuration files, and their errors for operators."""
+"""Finds and reads configuration files, with errors for operators."""
 
 import collections.abc
 import contextlib

@@ -71,18 +71,17 @@ class Trial:
     ``choice`` is the index of the turns in force among those that are tried,
     None for BFQ's own settings; ``before`` is what was in force before the
     trial. ``left_s`` is the time until the next trial, None during one, and
-    ``kept_s`` how long the last choice is kept, unless the disk rests longer.
-    ``counted`` are the seconds
-    and the throughput of each interval of the present step, ``reference`` is
-    the throughput when BFQ's own settings were tried last, in bytes/s, None
-    before. ``paused_s`` is the time since the last interval that was counted.
-    ``lost`` is the share of the reference that the kept choice cost when it
-    was tried, None before. ``servers`` are those that used the disk when the
-    reference of the last trial was measured, None before, and
-    ``reference_servers`` the same of the present trial; ``rest_s`` is the time
-    in which nothing is a reason for the next one. ``at_limit`` tells whether
-    the disk was at its limit in the present trial, requests of the time before
-    it left out.
+    ``kept_s`` is how long the last choice is kept, unless the disk rests
+    longer. ``counted`` are the seconds and the throughput of each interval of
+    the present step, ``reference`` is the throughput when BFQ's own settings
+    were tried last, in bytes/s, None before. ``paused_s`` is the time since
+    the last interval that was counted. ``lost`` is the share of the reference
+    that the kept choice cost when it was tried, None before. ``servers`` are
+    those that used the disk when the reference of the last trial was measured,
+    None before, and ``reference_servers`` are those of the present trial.
+    ``rest_s`` is the time until the next trial may begin. ``at_limit`` is true
+    if the disk was at its limit in the present trial; its first interval does
+    not count, as it has requests of the time before.
     """
 
     choice: int | None

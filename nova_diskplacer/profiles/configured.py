@@ -69,8 +69,7 @@ def _parse(
 ) -> flavor.VDiskRequest | None:
     """Return the vdisks of a flavor; those of the last flavors are kept.
 
-    A cloud has few flavors for its many requests, and parsing one takes as
-    long as the filter takes for some 200 hosts.
+    A cloud has few flavors for its many requests.
     """
     specs = dict(extra_specs)
     known_profiles = profiles() if _PROFILE in specs else flavor.NO_PROFILES
