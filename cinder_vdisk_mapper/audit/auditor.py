@@ -34,7 +34,7 @@ from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
-from cinder_vdisk_mapper.vdisks.records import Record
+from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer import exception
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.placement import inventory

@@ -15,7 +15,7 @@
 import collections.abc
 import dataclasses
 
-from cinder_vdisk_mapper.vdisks.records import Record
+from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity

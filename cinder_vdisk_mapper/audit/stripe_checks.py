@@ -17,7 +17,7 @@ import dataclasses
 
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
-from cinder_vdisk_mapper.vdisks.records import Record
+from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 

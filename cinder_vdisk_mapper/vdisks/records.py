@@ -30,7 +30,7 @@ from cinder_vdisk_mapper.cinder_api.releases import db_api
 from cinder_vdisk_mapper.cinder_api.releases import models
 from cinder_vdisk_mapper.cinder_api.types import is_migrating
 from cinder_vdisk_mapper.vdisks import naming
-from nova_diskplacer.disks.location import Location
+from cinder_vdisk_mapper.vdisks.record import Record
 
 Volume = models.Volume
 Snapshot = models.Snapshot
@@ -54,47 +54,6 @@ _BEFORE_ATTACHED = frozenset(('creating', 'reserved', 'attaching', 'error'))
 
 # Ids in one query: databases limit the number of its parameters.
 _BATCH = 500
-
-
-@dataclasses.dataclass(frozen=True)
-class Record:
-    """A volume or snapshot in Cinder's database, deleted or not.
-
-    ``vdisk`` is the name of its vdisk, ``disk`` its disk by the database, None
-    for an unbound volume. ``here`` is true if Cinder has it on this host,
-    ``settled`` if no operation is under way, ``stuck`` if an operation is
-    under way for too long. ``blank_of`` is the server that Nova made the
-    volume for, if nobody has used it since: it is about to be attached, or was
-    never bound. ``connections`` are the different ``driver_volume_type`` by
-    which servers have it attached.
-    """
-
-    id: str
-    vdisk: str
-    disk: str | None
-    size_gb: int
-    status: str
-    here: bool = True
-    settled: bool = True
-    stuck: bool = False
-    deleted: bool = False
-    blank_of: str | None = None
-    connections: frozenset[str] = frozenset()
-
-    @property
-    def location(self) -> Location:
-        """The location by the database."""
-        return Location.parse(self.disk)
-
-    @property
-    def kind(self) -> str:
-        """Return the kind of the record, volume or snapshot."""
-        return self.vdisk.partition('-')[0]
-
-    @property
-    def ids(self) -> frozenset[str]:
-        """Return the ids that may own the vdisk; a migrated volume has two."""
-        return frozenset((self.id, self.vdisk.partition('-')[2]))
 
 
 @dataclasses.dataclass

@@ -32,7 +32,7 @@ from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import host_reader
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.vdisks import locks
-from cinder_vdisk_mapper.vdisks.records import Record
+from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover

@@ -17,7 +17,7 @@ import unittest
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import link_checks
 from cinder_vdisk_mapper.audit import state
-from cinder_vdisk_mapper.vdisks.records import Record
+from cinder_vdisk_mapper.vdisks.record import Record
 from nova_diskplacer.disks import links as links_
 from tests.fakes.disks import make_disk
 from tests.fakes.disks import make_vdisk
