@@ -108,7 +108,7 @@ keep_texts() {
             n = inside = 0
         }
         /^[{][0-9]+} / || (/^=+$/ && length($0) < 60) { say() }
-        /^[{][0-9]+} .* \.\.\. FAILED$/ && most-- > 0 {
+        /^([{][0-9]+} .* [.]{3} FAILED$|Failed to import test )/ && most-- > 0 {
             sub(/^[{][0-9]+} /, "")
             print "\n" $0
             inside = 1
@@ -118,7 +118,8 @@ keep_texts() {
         /^~+$/ { next }
         inside && NF && !logged { text[n++ % lines] = $0 }
         END { say() }' "$1" >> "$texts"
-    shown=$((shown + $(grep -c '^{[0-9]*} .* \.\.\. FAILED$' "$1")))
+    shown=$((shown + $(grep -Ec \
+        '^([{][0-9]+} .* \.\.\. FAILED$|Failed to import test module: )' "$1")))
 }
 
 # Run the tests of the packages below a directory with so many workers.
@@ -133,6 +134,11 @@ run_tests() {
     while read -r name; do
         note "$name"
     done < <(sed -n 's/^{[0-9]*} \(.*\) \.\.\. FAILED$/\1/p' "$log")
+    # none of its package has run then, and stestr counts nothing
+    while read -r name; do
+        note "$name cannot be imported"
+        bad=$((bad + 1))
+    done < <(sed -n 's/^Failed to import test module: //p' "$log")
     if [ $((status != 0 || good == 0)) -eq 1 ] && [ $bad -eq 0 ]; then
         note "stestr ended with $status after $good tests of $path"
         bad=1
