@@ -37,7 +37,9 @@ _FLAGS = os.O_DIRECT
 
 # From linux/fs.h; the arguments are a start and a length in bytes.
 _BLKZEROOUT = 0x127F
-_ZERO_STEP = 1 << 30
+# The kernel queues all writes of a call at once, and what others read from the
+# disk waits for them: LVM's metadata, too, without which the disk is hung.
+_ZERO_STEP = 16 << 20
 
 # Seconds to wait until a device is closed by udev, or by a process of a killed
 # service that has not ended yet.

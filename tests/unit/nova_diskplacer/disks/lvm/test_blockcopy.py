@@ -111,6 +111,23 @@ class RawTestCase(testtools.TestCase):
             self.read(self.target),
         )
 
+    def test_zero(self):
+        spans = []
+
+        def ioctl(descriptor, request, span):
+            spans.append(tuple(span))
+
+        self.useFixture(fixtures.MonkeyPatch('fcntl.ioctl', ioctl))
+        blockcopy.zero(self.target, MIB, 41 * MIB)
+        self.assertEqual(
+            [
+                (MIB, 16 * MIB),
+                (17 * MIB, 16 * MIB),
+                (33 * MIB, 8 * MIB),
+            ],
+            spans,
+        )
+
     def test_refused(self):
         self.file('source', b'short')
         for source, target, reason in (
