@@ -19,6 +19,7 @@ entries never runs LVM. Every function raises DiskError if LVM fails.
 """
 
 import collections.abc
+import math
 import threading
 import time
 from typing import TypeVar
@@ -45,10 +46,11 @@ class _GroupLock:
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.Lock()
-        self._since = 0.0
+        # when its holder got it
+        self._since = math.inf
 
     def __enter__(self) -> None:
-        waited = time.monotonic() - self._since
+        waited = max(0.0, time.monotonic() - self._since)
         patience = max(0.0, probes.HUNG_AFTER - waited)
         if not self._lock.acquire(timeout=patience):
             raise exception.DiskHung(
@@ -57,6 +59,8 @@ class _GroupLock:
         self._since = time.monotonic()
 
     def __exit__(self, *_: object) -> None:
+        # the next holder writes its own time a moment after it has the lock
+        self._since = math.inf
         self._lock.release()
 
 

@@ -12,6 +12,7 @@
 
 import os
 import threading
+import time
 
 import fixtures
 import testtools
@@ -122,6 +123,20 @@ class GroupsTestCase(testtools.TestCase):
         self.assertFalse(job.wait(0))
         going_on.set()
         self.assertTrue(job.wait(60))
+
+    def test_a_group_that_was_read_long_ago_is_not_hung(self):
+        lock = groups._GroupLock(NAME)
+        with lock:
+            pass
+        later = time.monotonic() + 2 * probes.HUNG_AFTER
+        self.useFixture(fixtures.MonkeyPatch('time.monotonic', lambda: later))
+        # the next holder has it, and has not said since when
+        lock._lock.acquire()
+        job = probes.Job(lambda: lock.__enter__())
+        self.assertFalse(job.wait(0.1))
+        lock.__exit__()
+        self.assertTrue(job.wait(60))
+        job.result()
 
     def test_change_while_lvm_runs(self):
         self.sizes(2)
