@@ -90,6 +90,16 @@ class Backend(linked_vdisks.LinkedVDisks):
         """
         return [_as_disk(fields) for fields in self._run('disks')]
 
+    def wait_for_disks(self) -> list[discover.Disk]:
+        """Return the disks as :meth:`disks`, but wait for those that are late.
+
+        It is for a process that may have read none before.
+        """
+        return [
+            self.disk(disk.uuid) if disk.health == discover.HUNG else disk
+            for disk in self.disks()
+        ]
+
     def disk(self, uuid: str) -> discover.Disk:
         """Return a disk, with the health ``missing`` if it is not there."""
         return _as_disk(self._run('disk', uuid))

@@ -23,7 +23,6 @@ from cinder_vdisk_mapper.moves import guests
 from cinder_vdisk_mapper.vdisks import locks
 from cinder_vdisk_mapper.vdisks.operations import VDiskOperations
 from nova_diskplacer import exception
-from nova_diskplacer.disks import discover
 from nova_diskplacer.placement import client as placement_client
 
 
@@ -44,7 +43,9 @@ def from_conf(
     sections = backend_sections.read(config)
     for name, options in sections.items():
         backend = base.load(options)
-        usable = base.usable_disks(_disks(backend), options.vdisk_media)
+        usable = base.usable_disks(
+            backend.wait_for_disks(), options.vdisk_media
+        )
         if any(disk.uuid == uuid for disk in usable):
             return drainer.Drainer(
                 survey.Surveyor(
@@ -65,14 +66,3 @@ def from_conf(
         f'no backend of cinder.conf has a healthy disk {uuid}; the backends '
         'are ' + ', '.join(sections)
     )
-
-
-def _disks(backend: base.Backend) -> list[discover.Disk]:
-    """Return the disks of a backend; one that is hung had time to answer.
-
-    This process has read none before, and LVM may take more than a second.
-    """
-    return [
-        backend.disk(disk.uuid) if disk.health == discover.HUNG else disk
-        for disk in backend.disks()
-    ]

@@ -220,7 +220,7 @@ def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 
 def _discover(disk_root: str) -> list[discover.Disk]:
-    return common.run_in_child(lambda: discover.discover(disk_root))
+    return common.run_in_child(lambda: discover.wait_for_all(disk_root))
 
 
 def _model(disk_root: str, uuid: str) -> io_model.Model | None:

@@ -199,7 +199,7 @@ def _measurable_disks(disk_root: str, uuids: list[str]) -> list[discover.Disk]:
 
     :raises DiskError: there is no such disk, or it is not healthy.
     """
-    disks = {disk.uuid: disk for disk in discover.discover(disk_root)}
+    disks = {disk.uuid: disk for disk in discover.wait_for_all(disk_root)}
     for uuid in uuids:
         if uuid not in disks:
             raise exception.DiskError(f'no disk {uuid} in {disk_root}')

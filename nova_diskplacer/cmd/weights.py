@@ -115,7 +115,7 @@ def check(conf: cfg.ConfigOpts, sys: str = sysfs.SYS) -> list[DiskCheck]:
     :raises ContentionError: the host has no cgroup v2 with I/O.
     :raises ProfileError: a profile is invalid.
     """
-    disks = list(discover.discover(conf.diskplacer.disk_root))
+    disks = list(discover.wait_for_all(conf.diskplacer.disk_root))
     devices, missing = sampler.find_devices(disks, sys)
     hierarchy = cgroups.hierarchy()
     profiles = _profiles_by_disk(conf, disks) if _sets_schedulers(conf) else {}

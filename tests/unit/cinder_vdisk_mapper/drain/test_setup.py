@@ -17,6 +17,7 @@ from unittest import mock
 import fixtures
 import testtools
 
+from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.drain import setup
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -34,6 +35,9 @@ class FromConfTest(testtools.TestCase):
         )
         self.backend.disks.return_value = [hung]
         self.backend.disk.side_effect = self.disk
+        self.backend.wait_for_disks.side_effect = lambda: (
+            base.Backend.wait_for_disks(self.backend)
+        )
         self.health = discover.OK
         options = mock.Mock(vdisk_media='any')
         for name, value in (
