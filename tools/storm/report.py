@@ -168,21 +168,16 @@ def content_of_kills(
 
     :param words: of ``--moves``.
     """
-    by_itself = [one for one in ended if not one.means and not one.violations]
+    phases = dict.fromkeys(one.kill.phase for one in ended)
+    figures: dict[str, float | None] = {'kills_known': len(kills.ALL)}
+    figures |= _figures_of_kills('', ended)
+    for phase in phases:
+        figures |= _figures_of_kills(
+            f'{phase}_', [one for one in ended if one.kill.phase == phase]
+        )
     return {
         **_head('storm', ['--moves', *words]),
-        **_figures_and_goals(
-            {
-                'kills': len(ended),
-                'kills_known': len(kills.ALL),
-                'by_itself': len(by_itself),
-                'by_an_operator': sum(
-                    bool(one.means) and not one.violations for one in ended
-                ),
-                'violations': sum(bool(one.violations) for one in ended),
-                'seconds_max': max(one.seconds for one in ended),
-            }
-        ),
+        **_figures_and_goals(figures),
         'ended': [
             {
                 'kill': one.kill.name,
@@ -193,6 +188,23 @@ def content_of_kills(
             }
             for one in ended
         ],
+    }
+
+
+def _figures_of_kills(
+    prefix: str, ended: collections.abc.Sequence[kills.Ended]
+) -> dict[str, float | None]:
+    """Return the figures of some kills; the times are in seconds."""
+    seconds = [one.seconds for one in ended]
+    operated = [one for one in ended if one.means and not one.violations]
+    violating = [one for one in ended if one.violations]
+    return {
+        f'{prefix}kills': len(ended),
+        f'{prefix}by_itself': len(ended) - len(operated) - len(violating),
+        f'{prefix}by_an_operator': len(operated),
+        f'{prefix}violations': len(violating),
+        f'{prefix}seconds_min': min(seconds),
+        f'{prefix}seconds_max': max(seconds),
     }
 
 
