@@ -445,6 +445,26 @@ class HostDiskCacheTest(unittest.TestCase):
             [0.3, 0.07], self.cache.pressure(self.rows, counts).tolist()
         )
 
+    def test_pressure_where_some_hosts_have_chosen_disks(self):
+        """Disks that are not usable count only if they are chosen."""
+        for host in (0, 1):
+            self.cache.update(
+                fakes.report(
+                    host,
+                    fakes.disk(host, 0, pressure=20),
+                    fakes.disk(host, 1, pressure=60),
+                    fakes.disk(host, 2, pressure=100, health='read-only'),
+                )
+            )
+        chosen, none = [1, 0, 1], [0, 0, 0]
+        for counts, expected in (
+            ([chosen, none], [0.6, 0.4]),
+            ([none, chosen], [0.4, 0.6]),
+            ([none, none], [0.4, 0.4]),
+        ):
+            pressure = self.cache.pressure(self.rows, np.array(counts))
+            self.assertEqual(expected, pressure.tolist())
+
     def test_pressure_that_is_not_reported_any_more(self):
         self.cache.update(fakes.report(1, fakes.disk(1, 0, pressure=100)))
         self.assertEqual([0.0, 1.0], self.cache.pressure(self.rows).tolist())
