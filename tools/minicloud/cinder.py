@@ -116,7 +116,10 @@ def host_config(state: State, host: Host) -> ini.Config:
             }
     return {
         **found,
-        'diskplacer': {'compute_node': hypervisor.compute_node(state, host)},
+        'diskplacer': {
+            'compute_node': hypervisor.compute_node(state, host),
+            'lock_dir': state.lock_dir(host.name),
+        },
         'oslo_concurrency': {'lock_path': f'{directory}/locks'},
         'coordination': {'backend_url': f'file://{directory}/cinder'},
         'cinder_sys_admin': helper,

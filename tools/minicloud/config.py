@@ -263,6 +263,7 @@ def _agent(state: State, host: Host) -> ini.Config:
         'diskplacer': {
             'disk_root': str(state.disk_root(host.name)),
             'compute_node': hypervisor.compute_node(state, host),
+            'lock_dir': state.lock_dir(host.name),
         },
         'diskplacer_agent': {
             'report_interval': ini.interval(10),

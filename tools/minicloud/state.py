@@ -118,6 +118,10 @@ class State:
     def host_dir(self, host: str) -> pathlib.Path:
         return self.hosts_dir / host
 
+    def lock_dir(self, host: str) -> str:
+        """Return the directory of the locks of a host."""
+        return f'{self.host_dir(host)}/run'
+
     def disk_root(self, host: str) -> pathlib.Path:
         return self.host_dir(host) / 'disks'
 
