@@ -29,6 +29,7 @@ from cinder_vdisk_mapper.vdisks import naming
 from cinder_vdisk_mapper.vdisks import records
 from nova_diskplacer import exception
 from nova_diskplacer.disks import copy_pace
+from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import mover
 from nova_diskplacer.disks.location import Location
 from nova_diskplacer.disks.lvm import resync_throttle
@@ -109,7 +110,9 @@ class LegMover(mover.Mover):
         failed = []
         with _sole():
             for backend in backends.from_conf(cfg.CONF):
-                for disk in backend.storage.disks():
+                for disk in backend.storage.wait_for_disks():
+                    if disk.health == discover.HUNG:
+                        failed.append(f'disk {disk.uuid} is hung')
                     for vdisk in disk.vdisks:
                         if not vdisk.moving:
                             continue
@@ -139,8 +142,20 @@ def _recover_others(
     """Recover the interrupted moves of a volume, but the one to a location.
 
     They may change the location of the volume.
+
+    :raises DiskError: the disk that its legs were to come to is away.
     """
     name = naming.volume(volume)
+    record = backend.storage.recorded_move(name)
+    if record and not backend.storage.forgotten(record.target):
+        target = backend.storage.disk(record.target)
+        if target.health in discover.UNAVAILABLE:
+            # it may have legs, a copy of them, and their claim
+            raise exception.DiskError(
+                f'a move of volume {volume.id} to disk {target.uuid} was '
+                f'interrupted, and the disk is {target.health}: it is moved '
+                'when the disk is back or forgotten'
+            )
     for disk in _moving_disks(backend, name):
         move = backend.storage.interrupted_move(disk, name)
         if move != (naming.location(volume), location):
@@ -151,7 +166,9 @@ def _recover_others(
 def _moving_disks(backend: backends.Backend, name: str) -> list[str]:
     """Return the disks with legs of a vdisk that come or have left."""
     return [
-        disk.uuid for disk in backend.storage.disks() if disk.has_moving(name)
+        disk.uuid
+        for disk in backend.storage.wait_for_disks()
+        if disk.has_moving(name)
     ]
 
 
@@ -198,12 +215,15 @@ def _recover(backend: backends.Backend, disk: str, name: str) -> None:
         operations.delete_everywhere(Location(), name)
         return
     locations = backend.storage.interrupted_move(disk, name)
-    if locations is None:
-        # the rest of a move that was finished but for this
+    location = naming.location(volume)
+    if locations is None or (
+        location != locations[0] and disk not in location
+    ):
+        # the rest of a move that was finished but for this, or of one to a
+        # disk that was away while the legs moved to another one
         backend.storage.delete_moving(disk, name)
         operations.try_reserve(disk)
         return
-    location = naming.location(volume)
     old, new = locations
     if location != old and len(location) == len(old):
         # it was decided, and some legs are settled

@@ -21,6 +21,7 @@ import os
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import commands
+from nova_diskplacer.host import files
 
 SECTOR = 512
 
@@ -84,6 +85,16 @@ def is_open(path: str) -> bool:
         return False
     columns = '--columns', '--noheadings', '--options', 'open'
     return commands.run('dmsetup', 'info', *columns, path).strip() != '0'
+
+
+def number(path: str) -> str:
+    """Return the number of a device, as tables name it.
+
+    :raises DiskError: there is no such device.
+    """
+    with files.disk_errors(path):
+        device = os.stat(path).st_rdev
+    return f'{os.major(device)}:{os.minor(device)}'
 
 
 def table(path: str) -> str:

@@ -136,6 +136,7 @@ def begin_move(
 
     :param size_bytes: size of the vdisk.
     :param percent: of the time that the kernel copies at first.
+    :raises DiskError: the kernel copies a leg to another disk.
     """
     step = _step(old, name, new)
     with stripes.locked(name):
@@ -151,7 +152,9 @@ def begin_move(
         stripes.reload(old, name, size_bytes, moving=True)
         for leg in step.legs:
             path = naming.moving_device(name, leg.number)
-            if ' mirror ' not in device_mapper.table(path):
+            if ' mirror ' in device_mapper.table(path):
+                _check_places(path, name, step, leg)
+            else:
                 sectors = _MOST_REGION
                 if old.width >= new.width:
                     sectors = _quiet_region(step.source, step.target)
@@ -191,6 +194,26 @@ def _mirror(
     device_mapper.resume(path)
 
 
+def _check_places(path: str, name: str, step: _Step, leg: _Leg) -> None:
+    """Check that a mirror copies a leg between both places of a step.
+
+    That of an earlier step may be left, to a disk that does not answer now.
+    """
+    mirror = _MIRROR.search(device_mapper.table(path))
+    places = tuple(
+        device_mapper.number(f'/dev/{volume.path}')
+        for volume in (
+            groups.require(step.source).require(leg.leaving),
+            groups.require(step.target).require(leg.coming),
+        )
+    )
+    if mirror is None or mirror.groups()[1:] != places:
+        raise exception.DiskError(
+            f'leg {leg.number} of {name} is not copied to disk {step.target}: '
+            'another move of it was interrupted'
+        )
+
+
 def _linear(volume: report.Volume, sectors: int = 0) -> str:
     """Return the line of a device that is on a volume alone."""
     place = group_changes.activate(volume)
@@ -222,6 +245,7 @@ def move_progress(old: Location, name: str, new: Location) -> tuple[int, int]:
                 f'a disk failed while leg {leg.number} of {name} was copied: '
                 f'the kernel tells {status[3]} of its places, see its log'
             )
+        _check_places(path, name, step, leg)
         size = groups.require(step.source).require(leg.leaving).size_bytes
         done += size * int(status[1]) // int(status[2])
         total += size

@@ -553,6 +553,60 @@ class WalkTestCase(Walks):
         self.count_steps(kill)
         self.assertGreater(len(decided), 4)
 
+    def test_another_move_while_the_target_is_away(self):
+        """No leg is taken for copied that went to the disk that is away."""
+        old, new = MOVES['widen']
+        elsewhere = Location(C if disk == B else disk for disk in new)
+        refused = []
+
+        def after(world, count):
+            if world.location == new:
+                world.move(old)
+                return
+            world.lvm.lost.add(B)
+            try:
+                world.move(elsewhere)
+            except exception.DiskPlacerError as error:
+                self.assertIn('interrupted', str(error))
+                refused.append(count)
+            self.assertEqual(
+                {'late'},
+                {
+                    word
+                    for uuid, suffix in naming.pieces(world.location)
+                    for word in world.lvm.of(uuid).read('volume-1' + suffix)
+                },
+            )
+            world.lvm.lost.clear()
+            world.recover()
+            self.assertWhole(world, world.location, 'late')
+
+        self.walk(old, new, after)
+        self.assertGreater(len(refused), 2)
+
+    def test_a_disk_that_answers_late(self):
+        old, new = MOVES['widen']
+        with self.world('old') as world:
+            world.start_at(old)
+            with world.killed_at(9):
+                self.assertRaises(fake_lvm.Killed, world.move, new)
+            disks = discover.discover(world.lvm.root)
+            late = [
+                dataclasses.replace(disk, health=discover.HUNG, vdisks=())
+                for disk in disks
+            ]
+            answers = dict(zip(UUIDS, late, strict=True))
+            backend = world.driver.backend
+            with (
+                mock.patch.object(backend, 'disks', lambda: late),
+                mock.patch.object(backend, 'disk', answers.__getitem__),
+            ):
+                error = self.assertRaises(exception.DiskError, world.recover)
+                self.assertIn(f'disk {B} is hung', str(error))
+                answers.update(zip(UUIDS, disks, strict=True))
+                world.recover()
+            self.assertFalse(backend.disk(B).vdisks)
+
     def test_another_move_instead(self):
         old, new = MOVES['widen']
 

@@ -76,6 +76,8 @@ class FakeStripes(fake_lvm.FakeLVM):
             ('stripes._DIRECTORY', self.mapper),
             ('naming.striped_device', self.path),
             ('naming.moving_device', self.moving_path),
+            # tables keep paths here
+            ('device_mapper.number', lambda path: path),
             ('resync_throttle.limit_copies', limit_copies),
             ('resync_throttle.release_throttle', release_throttle),
         ):

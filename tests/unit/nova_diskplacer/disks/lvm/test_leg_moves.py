@@ -123,6 +123,34 @@ class LegsTestCase(testtools.TestCase):
 
 
 class LegMovesTestCase(LegsTestCase):
+    def test_copied_to_another_disk_that_is_away(self):
+        self.create()
+        self.activate()
+        self.begin()
+        self.assertEqual(
+            (2 * GIB, 2 * GIB),
+            leg_moves.move_progress(NARROW, 'volume-1', WIDE),
+        )
+        self.lvm.lost = {B}
+        elsewhere = Location((A, A, C, C))
+        leg_moves.create_legs(NARROW, 'volume-1', elsewhere)
+        for work in (
+            lambda: leg_moves.begin_move(
+                NARROW, 'volume-1', elsewhere, SIZE, 10
+            ),
+            lambda: leg_moves.move_progress(NARROW, 'volume-1', elsewhere),
+            lambda: leg_moves.complete_legs(NARROW, 'volume-1', elsewhere),
+        ):
+            error = self.assertRaises(exception.DiskError, work)
+            self.assertIn('another move of it was interrupted', str(error))
+        # it is taken back, and the copy ends with it
+        leg_moves.end_move(NARROW, 'volume-1', SIZE)
+        self.assertEqual(
+            [f'leg {number}' for number in range(4)], self.words(NARROW)
+        )
+        leg_moves.begin_move(NARROW, 'volume-1', elsewhere, SIZE, 10)
+        leg_moves.complete_legs(NARROW, 'volume-1', elsewhere)
+
     def test_vdisks(self):
         self.create(WIDE)
         for uuid in (A, B):
