@@ -50,13 +50,18 @@ class _GroupLock:
         self._since = math.inf
 
     def __enter__(self) -> None:
-        waited = max(0.0, time.monotonic() - self._since)
-        patience = max(0.0, probes.HUNG_AFTER - waited)
-        if not self._lock.acquire(timeout=patience):
-            raise exception.DiskHung(
-                f'{self._name} is hung: it does not answer'
-            )
+        # others may have had it since, one after another
+        while not self._lock.acquire(timeout=self._patience()):
+            if not self._patience():
+                raise exception.DiskHung(
+                    f'{self._name} is hung: it does not answer'
+                )
         self._since = time.monotonic()
+
+    def _patience(self) -> float:
+        """Return for how many seconds its holder may still have it."""
+        held = max(0.0, time.monotonic() - self._since)
+        return max(0.0, probes.HUNG_AFTER - held)
 
     def __exit__(self, *_: object) -> None:
         # the next holder writes its own time a moment after it has the lock

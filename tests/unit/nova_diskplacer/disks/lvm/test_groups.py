@@ -17,6 +17,7 @@ import time
 import fixtures
 import testtools
 
+from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import groups
@@ -25,6 +26,8 @@ from nova_diskplacer.host import probes
 from tests.unit.nova_diskplacer.disks.lvm import test_report
 from tests.unit.nova_diskplacer.disks.lvm.test_report import NAME
 from tests.unit.nova_diskplacer.disks.lvm.test_report import UUID
+
+PROBES = 'nova_diskplacer.host.probes.'
 
 
 class GroupsTestCase(testtools.TestCase):
@@ -124,19 +127,27 @@ class GroupsTestCase(testtools.TestCase):
         going_on.set()
         self.assertTrue(job.wait(60))
 
-    def test_a_group_that_was_read_long_ago_is_not_hung(self):
+    def test_a_lock_that_goes_from_hand_to_hand_is_not_hung(self):
+        self.useFixture(fixtures.MonkeyPatch(PROBES + 'HUNG_AFTER', 0.5))
         lock = groups._GroupLock(NAME)
         with lock:
-            pass
-        later = time.monotonic() + 2 * probes.HUNG_AFTER
-        self.useFixture(fixtures.MonkeyPatch('time.monotonic', lambda: later))
-        # the next holder has it, and has not said since when
-        lock._lock.acquire()
-        job = probes.Job(lambda: lock.__enter__())
-        self.assertFalse(job.wait(0.1))
-        lock.__exit__()
-        self.assertTrue(job.wait(60))
-        job.result()
+            waiting = [probes.Job(lambda: self.hold(lock)) for _ in range(4)]
+            time.sleep(0.2)
+        for job in waiting:
+            self.assertTrue(job.wait(60))
+            job.result()
+
+    def hold(self, lock):
+        with lock:
+            time.sleep(0.2)
+
+    def test_a_lock_that_is_held_for_too_long_is_hung(self):
+        self.useFixture(fixtures.MonkeyPatch(PROBES + 'HUNG_AFTER', 0.2))
+        lock = groups._GroupLock(NAME)
+        with lock:
+            job = probes.Job(lambda: self.hold(lock))
+            self.assertTrue(job.wait(60))
+            self.assertRaises(exception.DiskHung, job.result)
 
     def test_change_while_lvm_runs(self):
         self.sizes(2)
