@@ -61,6 +61,9 @@ LVM = 'lvm'
 _READ = 4096
 
 # Suffixes of the files that mark a forgotten disk, and one being drained.
+# Seconds in which a disk with a standby timeout spins up, and answers.
+_PATIENCE = 60.0
+
 _FORGOTTEN = '.forgotten'
 _DRAINING = '.draining'
 
@@ -163,10 +166,13 @@ def wait_for_all(disk_root: str) -> list[Disk]:
     """Return the disks as ``discover``, but wait for those that are late.
 
     It is for a process that may have read none before: to ``discover`` such a
-    disk is hung before ``probes.HUNG_AFTER`` seconds.
+    disk is hung before ``probes.HUNG_AFTER`` seconds. A disk that answers, but
+    is locked by another process, is waited for a minute.
     """
     return [
-        inspect(disk_root, disk.uuid) if disk.health == HUNG else disk
+        inspect(disk_root, disk.uuid, _PATIENCE)
+        if disk.health == HUNG
+        else disk
         for disk in discover(disk_root)
     ]
 
@@ -182,13 +188,14 @@ def inspect(disk_root: str, uuid: str, patience: float = math.inf) -> Disk:
 
     The disk is read after the call, unless it is hung or late.
 
-    :param patience: seconds to wait, at most ``probes.TIMEOUT``, before the
-        disk is late; by default, until it is hung.
+    :param patience: seconds to wait before the disk is late; by default, until
+        it is hung.
     """
     probe = _probe(disk_root, uuid)
     number = probe.request()
+    deadline = time.monotonic() + patience
     while not (answered := probe.wait(number, min(probes.TIMEOUT, patience))):
-        if patience <= probes.TIMEOUT or probe.is_hung:
+        if time.monotonic() >= deadline or probe.is_hung:
             break
     return _state(disk_root, uuid, probe, answered)
 

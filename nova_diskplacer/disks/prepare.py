@@ -323,7 +323,7 @@ def _check_directory(disk_root: str, directory: str) -> str:
         )
     if _are_one_filesystem(directory, '/'):
         raise exception.DiskError(f'{directory} is on the root disk')
-    for disk in discover.discover(disk_root):
+    for disk in discover.wait_for_all(disk_root):
         if (
             disk.health not in discover.UNAVAILABLE
             # no filesystem is mounted there, and it may lead nowhere

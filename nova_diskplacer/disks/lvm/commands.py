@@ -51,6 +51,9 @@ _SETTINGS = {
     # dmeventd serves one command at a time, and waits for a thin pool with a
     # hung device. It is not needed: no pool and no snapshot ever grows.
     'activation/monitoring': '0',
+    # a disk is busy for long with a discard of a whole volume, after which its
+    # space need not read as zeros
+    'devices/issue_discards': '0',
     'log/command_names': '0',
     'log/prefix': '""',
     'report/binary_values_as_numeric': '0',
