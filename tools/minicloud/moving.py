@@ -35,6 +35,10 @@ TIMEOUT = 900
 Check = collections.abc.Callable[[str, bool], None]
 
 
+#: What the guest says when it has read what it has not written.
+WRONG = 'guest: WRONG'
+
+
 class WrongError(Exception):
     """A guest has read something else than it has written."""
 
@@ -83,7 +87,7 @@ class Server:
         :raises WrongError: the guest has read what it has not written.
         """
         console = self.cloud.api.console(self.uuid)
-        if 'guest: WRONG' in console:
+        if WRONG in console:
             raise WrongError(console[-2000:])
         return [
             int(one) for one in re.findall(f'guest: {word} ([0-9]+)', console)
