@@ -128,18 +128,18 @@ class GroupsTestCase(testtools.TestCase):
         self.assertTrue(job.wait(60))
 
     def test_a_lock_that_goes_from_hand_to_hand_is_not_hung(self):
-        self.useFixture(fixtures.MonkeyPatch(PROBES + 'HUNG_AFTER', 0.5))
+        self.useFixture(fixtures.MonkeyPatch(PROBES + 'HUNG_AFTER', 2.0))
         lock = groups._GroupLock(NAME)
         with lock:
             waiting = [probes.Job(lambda: self.hold(lock)) for _ in range(4)]
-            time.sleep(0.2)
+            time.sleep(0.7)
         for job in waiting:
             self.assertTrue(job.wait(60))
             job.result()
 
     def hold(self, lock):
         with lock:
-            time.sleep(0.2)
+            time.sleep(0.7)
 
     def test_a_lock_that_is_held_for_too_long_is_hung(self):
         self.useFixture(fixtures.MonkeyPatch(PROBES + 'HUNG_AFTER', 0.2))
