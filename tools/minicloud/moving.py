@@ -37,10 +37,12 @@ Check = collections.abc.Callable[[str, bool], None]
 
 #: What the guest says when it has read what it has not written.
 WRONG = 'guest: WRONG'
+#: The end of what its kernel says when it has crashed.
+CRASH = '---[ end trace'
 
 
 class WrongError(Exception):
-    """A guest has read something else than it has written."""
+    """A guest has read something else than it has written, or crashed."""
 
 
 def create_image(cloud: Cloud) -> str:
@@ -84,10 +86,11 @@ class Server:
     def numbers(self, word: str) -> list[int]:
         """Return the numbers that the guest has told of something.
 
-        :raises WrongError: the guest has read what it has not written.
+        :raises WrongError: the guest has read what it has not written, or its
+            kernel has crashed.
         """
         console = self.cloud.api.console(self.uuid)
-        if WRONG in console:
+        if WRONG in console or CRASH in console:
             raise WrongError(console[-2000:])
         return [
             int(one) for one in re.findall(f'guest: {word} ([0-9]+)', console)

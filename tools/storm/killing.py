@@ -44,9 +44,8 @@ _SLOW_MEMORY = 2
 _SLOW_COPY = 96
 # How often an operator tries.
 _TRIES = 4
-_PANIC = 'Kernel panic'
-# How often a kill is repeated whose guest has panicked.
-_PANICS = 2
+# How often a kill is repeated whose guest's kernel has crashed.
+_CRASHES = 2
 
 
 class Killing:
@@ -69,7 +68,7 @@ class Killing:
         self._flavor = flavor
         self._server = server
         self._before: list[str] = []
-        self._has_panicked = False
+        self._has_crashed = False
         self._limit_copies(['--rate', str(_SLOW_COPY)])
 
     def end(self) -> None:
@@ -88,16 +87,16 @@ class Killing:
     def do(self, kill: Kill) -> kills.Ended:
         """Have the server move, and kill once.
 
-        It is done again if the guest's kernel has panicked, which is in memory
+        It is done again if the guest's kernel has crashed, which is in memory
         alone: without KVM, QEMU moves the memory of a guest that writes to it,
         and the kernel's own lists may not agree afterwards.
         """
         ended = self._do(kill)
-        panics = 0
-        while ended.violations and self._has_panicked and panics < _PANICS:
-            panics += 1
+        crashes = 0
+        while ended.violations and self._has_crashed and crashes < _CRASHES:
+            crashes += 1
             ended = self._do(kill)
-        return dataclasses.replace(ended, panics=panics)
+        return dataclasses.replace(ended, crashes=crashes)
 
     def _do(self, kill: Kill) -> kills.Ended:
         server = self._server or self._boot()
@@ -105,7 +104,7 @@ class Killing:
         begun = time.monotonic()
         means: list[str] = []
         violations: list[str] = []
-        self._has_panicked = False
+        self._has_crashed = False
         try:
             told = server.told()
             self._begin(server, kill, hosts)
@@ -300,8 +299,8 @@ class Killing:
         """Yield what the guest was at, which is deleted with its server."""
         with contextlib.suppress(process.ProcessError, ApiError, OSError):
             console = self._api.console(server.uuid)
-            self._has_panicked = (
-                _PANIC in console and moving.WRONG not in console
+            self._has_crashed = (
+                moving.CRASH in console and moving.WRONG not in console
             )
             seconds = self._processor_time(server)
             time.sleep(_GRACE)

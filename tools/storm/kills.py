@@ -118,8 +118,8 @@ class Ended:
 
     ``host`` is the side where the server was then; ``means`` what an operator
     had to do; ``violations`` what must not be; ``seconds`` from the kill until
-    nothing of the move was left; ``panics`` how often it was done before, and
-    the guest's kernel panicked.
+    nothing of the move was left; ``crashes`` how often it was done before, and
+    the guest's kernel crashed.
     """
 
     kill: Kill
@@ -127,7 +127,7 @@ class Ended:
     seconds: float
     means: tuple[str, ...] = ()
     violations: tuple[str, ...] = ()
-    panics: int = 0
+    crashes: int = 0
 
     @property
     def line(self) -> str:

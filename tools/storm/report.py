@@ -184,7 +184,7 @@ def content_of_kills(
                 'server_at': one.host,
                 'seconds': one.seconds,
                 'means': list(one.means),
-                'guest_panics': one.panics,
+                'guest_crashes': one.crashes,
                 'violations': list(one.violations),
             }
             for one in ended
@@ -204,7 +204,7 @@ def _figures_of_kills(
         f'{prefix}by_itself': len(ended) - len(operated) - len(violating),
         f'{prefix}by_an_operator': len(operated),
         f'{prefix}violations': len(violating),
-        f'{prefix}guest_panics': sum(one.panics for one in ended),
+        f'{prefix}guest_crashes': sum(one.crashes for one in ended),
         f'{prefix}seconds_min': min(seconds),
         f'{prefix}seconds_max': max(seconds),
     }

@@ -122,18 +122,18 @@ class KillingTest(testtools.TestCase):
         self.assertEqual('sessions/new', found[-1])
         self.assertNotIn('old', ' '.join(found))
 
-    def test_a_guest_that_panics(self):
-        for console, panics in (
-            ('Kernel panic - not syncing', 1),
-            ('Kernel panic - not syncing\nguest: WRONG', 0),
+    def test_a_guest_whose_kernel_crashes(self):
+        for console, crashes in (
+            ('---[ end trace 0000000000000000 ]---', 1),
+            ('---[ end trace 0000000000000000 ]---\nguest: WRONG', 0),
         ):
             self.cloud.api.create_server.side_effect = ['first', 'second']
             self.cloud.api.console.return_value = console
             one = Killing(self.cloud, 'image', 'flavor')
-            one.remains = [self.top / f'targets/{panics}']
+            one.remains = [self.top / f'targets/{crashes}']
             ended = one.do(kills.ALL[0])
-            self.assertEqual(panics, ended.panics)
-            self.assertEqual(panics == 0, bool(ended.violations))
+            self.assertEqual(crashes, ended.crashes)
+            self.assertEqual(crashes == 0, bool(ended.violations))
 
     def test_claims_that_are_left(self):
         server = Server(self.cloud, 'mine')

@@ -57,7 +57,7 @@ class KillsTest(testtools.TestCase):
             'by_itself': 1,
             'by_an_operator': 1,
             'violations': 1,
-            'guest_panics': 0,
+            'guest_crashes': 0,
             'seconds_min': 3.0,
             'seconds_max': 9.0,
         }
