@@ -37,8 +37,8 @@ Check = collections.abc.Callable[[str, bool], None]
 
 #: What the guest says when it has read what it has not written.
 WRONG = 'guest: WRONG'
-#: The end of what its kernel says when it has crashed.
-CRASH = '---[ end trace'
+#: What its kernel says when it crashes, but not of a mere warning.
+CRASH = ': 0000 [#1] '
 
 
 class WrongError(Exception):

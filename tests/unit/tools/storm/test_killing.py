@@ -124,8 +124,8 @@ class KillingTest(testtools.TestCase):
 
     def test_a_guest_whose_kernel_crashes(self):
         for console, crashes in (
-            ('---[ end trace 0000000000000000 ]---', 1),
-            ('---[ end trace 0000000000000000 ]---\nguest: WRONG', 0),
+            ('invalid opcode: 0000 [#1] PREEMPT', 1),
+            ('invalid opcode: 0000 [#1] PREEMPT\nguest: WRONG', 0),
         ):
             self.cloud.api.create_server.side_effect = ['first', 'second']
             self.cloud.api.console.return_value = console
