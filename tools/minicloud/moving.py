@@ -45,6 +45,10 @@ class WrongError(Exception):
     """A guest has read something else than it has written, or crashed."""
 
 
+class CrashError(WrongError):
+    """The kernel of a guest has crashed, and no wrong byte was read."""
+
+
 def create_image(cloud: Cloud) -> str:
     """Upload the image of the guest and return its id."""
     kernel, initramfs = guest.build_moving()
@@ -86,12 +90,14 @@ class Server:
     def numbers(self, word: str) -> list[int]:
         """Return the numbers that the guest has told of something.
 
-        :raises WrongError: the guest has read what it has not written, or its
-            kernel has crashed.
+        :raises WrongError: the guest has read what it has not written.
+        :raises CrashError: its kernel has crashed.
         """
         console = self.cloud.api.console(self.uuid)
-        if WRONG in console or CRASH in console:
+        if WRONG in console:
             raise WrongError(console[-2000:])
+        if CRASH in console:
+            raise CrashError(console[-2000:])
         return [
             int(one) for one in re.findall(f'guest: {word} ([0-9]+)', console)
         ]

@@ -118,8 +118,8 @@ class Ended:
 
     ``host`` is the side where the server was then; ``means`` what an operator
     had to do; ``violations`` what must not be; ``seconds`` from the kill until
-    nothing of the move was left; ``crashes`` how often it was done before, and
-    the guest's kernel crashed.
+    nothing of the move was left; ``crashes`` how often the guest's kernel has
+    crashed, after which it was done again.
     """
 
     kill: Kill

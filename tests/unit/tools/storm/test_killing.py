@@ -51,7 +51,7 @@ class Server(moved_server.Server):
         return {}
 
     def wait_verified(self):
-        pass
+        self.numbers('checked')
 
 
 class Killing(killing.Killing):
@@ -123,17 +123,32 @@ class KillingTest(testtools.TestCase):
         self.assertNotIn('old', ' '.join(found))
 
     def test_a_guest_whose_kernel_crashes(self):
-        for console, crashes in (
-            ('invalid opcode: 0000 [#1] PREEMPT', 1),
-            ('invalid opcode: 0000 [#1] PREEMPT\nguest: WRONG', 0),
+        crash = 'invalid opcode: 0000 [#1] PREEMPT'
+        wrong = f'{crash}\nguest: WRONG'
+        for after_kills, crashes, is_wrong in (
+            ([crash, 'fine'], 1, False),
+            ([wrong], 0, True),
+            ([crash, wrong], 1, True),
+            ([crash] * (killing._CRASHES + 1), killing._CRASHES + 1, True),
         ):
-            self.cloud.api.create_server.side_effect = ['first', 'second']
-            self.cloud.api.console.return_value = console
+            consoles = iter(after_kills)
+            self.cloud.api.create_server.side_effect = map(
+                str, range(len(after_kills))
+            )
             one = Killing(self.cloud, 'image', 'flavor')
-            one.remains = [self.top / f'targets/{crashes}']
+
+            def kill(*args, consoles=consoles):
+                self.cloud.api.console.return_value = next(consoles)
+
+            def boot(*args, **kwargs):
+                self.cloud.api.console.return_value = 'fine'
+
+            self.cloud.api.wait_server.side_effect = boot
+            one._kill = kill
             ended = one.do(kills.ALL[0])
             self.assertEqual(crashes, ended.crashes)
-            self.assertEqual(crashes == 0, bool(ended.violations))
+            self.assertEqual(is_wrong, bool(ended.violations))
+            self.assertEqual([], list(consoles))
 
     def test_claims_that_are_left(self):
         server = Server(self.cloud, 'mine')
