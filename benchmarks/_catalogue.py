@@ -100,9 +100,12 @@ BENCHMARKS = {
         {'placement_quality': Run('', 60, '--quick', 5)},
     ),
     'block_connection': Benchmark(
-        NONE,
+        TESTBED,
         ('nova_diskplacer/disks/filesystem',),
-        {'block_connection': Run('', 20, '--rounds 1 --seconds 1', 2)},
+        {
+            'block_connection': Run('', 20, '--rounds 1 --seconds 1', 2),
+            'block_connection-throttled': Run('--throttled', 25),
+        },
     ),
     'mapping_throughput': Benchmark(
         CLOUD,

@@ -19,10 +19,11 @@ each round, by both paths in random order. Shown are the medians of the rounds,
 the ratio of device to file with the lowest and the highest round, and the time
 that all processors together take for a request.
 
-The disk is a device of the host, which is wiped, or by default one that is
-faster than any: memory, so that the ratio shows all that the loop device
-costs. On a disk that takes longer for a request than the processor does, it
-costs less.
+The disk is one that is faster than any: memory, so that the ratio shows all
+that the loop device costs. On a disk that takes longer for a request than the
+processor does, it costs less: with --throttled, the disk is one of the
+testbed's guest, which does 100 MB/s and 1,000 requests per second. With
+--device it is a device of this host, which is wiped.
 """
 
 import argparse
@@ -39,17 +40,22 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 
+import _in_guest
 import _report
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.filesystem import devices
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.measure import fio
+from tools.testbed import Disk
+from tools.testbed import Testbed
 
 NAME = 'volume-benchmark'
 PATHS = ('file', 'device')
 LOADS = fio.loads_for(flavor.SSD)
 GOAL = 0.97
+GUEST = '_block_connection_guest.py'
+THROTTLED = Disk(gib=4, mbps=100, iops=1000)
 
 
 class Run(typing.NamedTuple):
@@ -163,6 +169,20 @@ def run(device: str, mib: int, rounds: int, seconds: int) -> _report.Figures:
     return figures
 
 
+def run_throttled(mib: int, rounds: int, seconds: int) -> _report.Figures:
+    """Return the figures of :func:`run` on the throttled disk of a guest."""
+    with Testbed([THROTTLED]) as bed:
+        found = _in_guest.run(
+            bed,
+            GUEST,
+            device=bed.device(0),
+            mib=mib,
+            rounds=rounds,
+            seconds=seconds,
+        )
+    return typing.cast(_report.Figures, found)
+
+
 def show(figures: _report.Figures) -> None:
     """Print the figures as a table."""
 
@@ -195,8 +215,14 @@ def _output(*command: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--json', metavar='FILE', help='write the figures')
-    parser.add_argument(
+    disk = parser.add_mutually_exclusive_group()
+    disk.add_argument(
         '--device', help='block device to use, whose content is lost'
+    )
+    disk.add_argument(
+        '--throttled',
+        action='store_true',
+        help="the throttled disk of a testbed's guest",
     )
     parser.add_argument(
         '--mib', type=int, default=2048, help='size of the vdisk in MiB'
@@ -208,9 +234,13 @@ def main() -> int:
         '--seconds', type=int, default=5, help='duration of a run'
     )
     args = parser.parse_args()
+    limits = args.mib, args.rounds, args.seconds
     with contextlib.ExitStack() as stack:
-        device = args.device or stack.enter_context(memory(args.mib + 512))
-        figures = run(device, args.mib, args.rounds, args.seconds)
+        if args.throttled:
+            figures = run_throttled(*limits)
+        else:
+            device = args.device or stack.enter_context(memory(args.mib + 512))
+            figures = run(device, *limits)
     show(figures)
     _report.show_goals(figures, goals())
     if args.json:
