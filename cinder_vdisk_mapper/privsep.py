@@ -175,10 +175,9 @@ def list_disks(kind: str) -> Operation:
     :param kind: FILESYSTEM or LVM of ``discover``.
     """
 
-    def disks(*, root: str) -> list[tuple[Any, ...]]:
-        return [
-            dataclasses.astuple(disk) for disk in discover.discover(root, kind)
-        ]
+    def disks(wait: bool, *, root: str) -> list[tuple[Any, ...]]:
+        read = discover.wait_for_all if wait else discover.discover
+        return [dataclasses.astuple(disk) for disk in read(root, kind)]
 
     return disks
 

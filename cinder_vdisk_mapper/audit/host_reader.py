@@ -68,7 +68,7 @@ class HostReader:
         devices: set[tuple[str, str]] = set()
         makes_devices: set[str] = set()
         for backend in self.backends:
-            for disk in backend.wait_for_disks():
+            for disk in backend.disks(wait=True):
                 disks[disk.uuid] = disk
                 if backend.makes_devices:
                     makes_devices.add(disk.uuid)

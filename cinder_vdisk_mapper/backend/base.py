@@ -83,22 +83,15 @@ class Backend(linked_vdisks.LinkedVDisks):
         It is that of :meth:`attached_path`, unless a device is made for it.
         """
 
-    def disks(self) -> list[discover.Disk]:
+    def disks(self, wait: bool = False) -> list[discover.Disk]:
         """Return the disks of this host, sorted by UUID.
 
         Disks that hang do not delay the call: see ``discover.discover``.
-        """
-        return [_as_disk(fields) for fields in self._run('disks')]
 
-    def wait_for_disks(self) -> list[discover.Disk]:
-        """Return the disks as :meth:`disks`, but wait for those that are late.
-
-        It is for a process that may have read none before.
+        :param wait: whether to wait for those that are late, as
+            ``discover.wait_for_all``.
         """
-        return [
-            self.disk(disk.uuid) if disk.health == discover.HUNG else disk
-            for disk in self.disks()
-        ]
+        return [_as_disk(fields) for fields in self._run('disks', wait)]
 
     def disk(self, uuid: str) -> discover.Disk:
         """Return a disk, with the health ``missing`` if it is not there."""

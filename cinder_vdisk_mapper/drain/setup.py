@@ -44,7 +44,7 @@ def from_conf(
     for name, options in sections.items():
         backend = base.load(options)
         usable = base.usable_disks(
-            backend.wait_for_disks(), options.vdisk_media
+            backend.disks(wait=True), options.vdisk_media
         )
         if any(disk.uuid == uuid for disk in usable):
             return drainer.Drainer(

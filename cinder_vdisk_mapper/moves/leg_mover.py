@@ -110,7 +110,7 @@ class LegMover(mover.Mover):
         failed = []
         with _sole():
             for backend in backends.from_conf(cfg.CONF):
-                for disk in backend.storage.wait_for_disks():
+                for disk in backend.storage.disks(wait=True):
                     if disk.health == discover.HUNG:
                         failed.append(f'disk {disk.uuid} is hung')
                     for vdisk in disk.vdisks:
@@ -167,7 +167,7 @@ def _moving_disks(backend: backends.Backend, name: str) -> list[str]:
     """Return the disks with legs of a vdisk that come or have left."""
     return [
         disk.uuid
-        for disk in backend.storage.wait_for_disks()
+        for disk in backend.storage.disks(wait=True)
         if disk.has_moving(name)
     ]
 

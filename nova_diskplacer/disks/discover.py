@@ -60,10 +60,10 @@ LVM = 'lvm'
 
 _READ = 4096
 
-# Suffixes of the files that mark a forgotten disk, and one being drained.
 # Seconds in which a disk with a standby timeout spins up, and answers.
 _PATIENCE = 60.0
 
+# Suffixes of the files that mark a forgotten disk, and one being drained.
 _FORGOTTEN = '.forgotten'
 _DRAINING = '.draining'
 
@@ -162,18 +162,20 @@ def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
     return disks
 
 
-def wait_for_all(disk_root: str) -> list[Disk]:
+def wait_for_all(disk_root: str, kind: str | None = None) -> list[Disk]:
     """Return the disks as ``discover``, but wait for those that are late.
 
     It is for a process that may have read none before: to ``discover`` such a
     disk is hung before ``probes.HUNG_AFTER`` seconds. A disk that answers, but
     is locked by another process, is waited for a minute.
+
+    :param kind: FILESYSTEM or LVM, for disks of this kind only.
     """
     return [
         inspect(disk_root, disk.uuid, _PATIENCE)
         if disk.health == HUNG
         else disk
-        for disk in discover(disk_root)
+        for disk in discover(disk_root, kind)
     ]
 
 

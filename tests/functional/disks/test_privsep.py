@@ -88,7 +88,7 @@ refused('is missing', run, '/', 'delete', uuid, name)
 refused('is not the UUID', run, root, 'delete', '../' + uuid, name)
 refused('is not the UUID', run, root, 'copy', uuid, name, '..', 0)
 refused('name of a vdisk', run, root, 'delete', uuid, '../vdisks/' + name)
-refused('must be owned', run, open_to_all, 'disks')
+refused('must be owned', run, open_to_all, 'disks', False)
 refused('must be owned', run, open_to_all, 'disk', uuid)
 refused('not an allowed operation', run, root, 'scan', uuid)
 refused('does not take', run, root, 'delete', uuid)
@@ -102,7 +102,8 @@ for other in ('call', 'check_root_owned', 'OPERATIONS', 'os.unlink'):
         pass
     else:
         raise AssertionError(f'{other} can be called')
-assert not run(root + '/none', 'disks')
+assert not run(root + '/none', 'disks', False)
+assert not run(root + '/none', 'disks', True)
 privsep.context.stop()
 print('done')
 """

@@ -75,7 +75,7 @@ for uuid, other in (uuids, uuids[::-1]):
         (privsep_lvm.run, root, 'zero', uuid, 'volume-m'),
         (privsep_lvm.run, root, 'delete', uuid, 'volume-m'),
         (privsep_lvm.run, root, 'extend', uuid, 'volume-m', '1'),
-        (privsep_lvm.run, '/tmp', 'disks'),
+        (privsep_lvm.run, '/tmp', 'disks', False),
     ):
         try:
             call[0](*call[1:])

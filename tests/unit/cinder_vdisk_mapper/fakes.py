@@ -56,7 +56,7 @@ class Backend(base.Backend):
         self.parked = set()
         self.has_device = set()
 
-    def disks(self):
+    def disks(self, wait=False):
         return [self.known[uuid] for uuid in sorted(self.known)]
 
     def disk(self, uuid):

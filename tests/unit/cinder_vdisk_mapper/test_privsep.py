@@ -129,7 +129,9 @@ class AllowListTestCase(testtools.TestCase):
                 )
         for root in (None, self.root.encode(), 1):
             for module in (privsep, privsep_lvm):
-                self.assertRefused('does not take', module.run, root, 'disks')
+                self.assertRefused(
+                    'does not take', module.run, root, 'disks', False
+                )
         self.assertRefused(
             'does not take', privsep_lvm.run, self.root, 'remove', UUID, 'a', 1
         )
@@ -152,7 +154,7 @@ class AllowListTestCase(testtools.TestCase):
         cfg.CONF.register_opt(diskplacer.LOCK_DIR, group='diskplacer')
         cfg.CONF.set_override('lock_dir', self.root + '/locks', 'diskplacer')
         self.addCleanup(cfg.CONF.clear_override, 'lock_dir', 'diskplacer')
-        privsep_lvm.run(self.root, 'disks')
+        privsep_lvm.run(self.root, 'disks', False)
         self.assertEqual(self.root + '/locks', files.lock_directory())
         self.assertEqual(['locks'], os.listdir(self.root))
 
@@ -317,7 +319,7 @@ class AllowListTestCase(testtools.TestCase):
 
     def test_lvm_is_confined(self):
         with mock.patch.object(discover, 'discover', return_value=[]):
-            privsep_lvm.run(self.root, 'disks')
+            privsep_lvm.run(self.root, 'disks', False)
         self.assertEqual('setpriv', commands._launcher[0])
         self.assertIn(
             '--bounding-set=-all,+sys_admin,+sys_module', commands._launcher

@@ -17,7 +17,6 @@ from unittest import mock
 import fixtures
 import testtools
 
-from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.drain import setup
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -33,11 +32,9 @@ class FromConfTest(testtools.TestCase):
         hung = dataclasses.replace(
             discover.missing(DISK, f'/disks/{DISK}'), health=discover.HUNG
         )
-        self.backend.disks.return_value = [hung]
-        self.backend.disk.side_effect = self.disk
-        self.backend.wait_for_disks.side_effect = lambda: (
-            base.Backend.wait_for_disks(self.backend)
-        )
+        self.backend.disks.side_effect = lambda wait: [
+            dataclasses.replace(hung, health=self.health) if wait else hung
+        ]
         self.health = discover.OK
         options = mock.Mock(vdisk_media='any')
         for name, value in (
@@ -52,10 +49,6 @@ class FromConfTest(testtools.TestCase):
                     f'cinder_vdisk_mapper.drain.setup.{name}', value
                 )
             )
-
-    def disk(self, uuid):
-        (listed,) = self.backend.disks()
-        return dataclasses.replace(listed, health=self.health)
 
     def drainer(self):
         return setup.from_conf(mock.Mock(), DISK, 'none', 0, mock.Mock())

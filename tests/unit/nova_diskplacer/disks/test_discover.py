@@ -314,6 +314,12 @@ class HungTestCase(TestCase):
         }
         self.assertEqual('hung', healths[self.hanging])
 
+    def test_of_another_kind(self):
+        self.hang()
+        self.assertEqual(
+            [], discover.wait_for_all(self.root, kind=discover.LVM)
+        )
+
     def test_read_before(self):
         vdisks.create(f'{self.root}/{self.hanging}', 'v', '1', None, 4096)
         self.patience(late=60)
