@@ -221,6 +221,18 @@ BENCHMARKS = {
             'contention-guests': Run('--guests --controller bfq --runs 5', 65),
         },
     ),
+    'project_shares': Benchmark(
+        TESTBED,
+        (*_WEIGHTS, _SEEKING),
+        {
+            'project_shares': Run('--prefer latency', 50),
+            'project_shares-seeking': Run(
+                '--disk seeking --block 512k --controller bfq '
+                '--prefer latency',
+                50,
+            ),
+        },
+    ),
     'profile_effect': Benchmark(
         TESTBED,
         (

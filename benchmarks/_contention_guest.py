@@ -132,7 +132,7 @@ def measure(settings: Settings) -> dict[str, typing.Any]:
 def agent(settings: Settings) -> None:
     """Run the I/O control, for the configured cgroups only.
 
-    With ``one_project``, all are taken for servers of one project.
+    With ``projects``, they are taken for servers of these, by their numbers.
     """
     from oslo_config import cfg
     from oslo_log import log
@@ -142,18 +142,21 @@ def agent(settings: Settings) -> None:
     from nova_diskplacer.disks import discover
     from nova_diskplacer.monitor import consumers
 
-    if settings['one_project']:
+    projects = settings['projects']
+    if projects:
         find = consumers.find
 
-        def find_of_project(
+        def find_of_projects(
             *args: typing.Any,
         ) -> dict[str, 'types.Consumer']:
             return {
-                key: dataclasses.replace(one, project='project')
+                key: dataclasses.replace(
+                    one, project=projects[int(os.path.basename(key))]
+                )
                 for key, one in find(*args).items()
             }
 
-        consumers.find = find_of_project
+        consumers.find = find_of_projects
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
     conf.register_opt(cfg.StrOpt('host', default='testbed'))
@@ -218,7 +221,7 @@ def agent_running(
             'ignore',
             __file__,
             'agent',
-            json.dumps({'one_project': settings['one_project']}),
+            json.dumps({'projects': settings['projects']}),
         ],
         stdout=subprocess.PIPE,
         text=True,
@@ -280,6 +283,15 @@ def scan(settings: Settings) -> tuple[str, ...]:
     return (
         '--rw=read', f'--bs={settings["block"]}', '--ioengine=libaio',
         f'--iodepth={settings["depth"]}',
+    )  # fmt: skip
+
+
+def rate(settings: Settings) -> tuple[str, ...]:
+    """Return what fio is told to read at random places at a steady rate."""
+    return (
+        '--rw=randread', f'--bs={settings["steady_block"]}',
+        '--ioengine=psync', f'--rate={settings["rate"]}',
+        '--rate_process=poisson',
     )  # fmt: skip
 
 
@@ -403,11 +415,6 @@ def steady(settings: Settings) -> dict[str, dict[str, Settings]]:
     and by which of these.
     """
     uuids = settings['uuids']
-    rate = (
-        '--rw=randread', f'--bs={settings["steady_block"]}',
-        '--ioengine=psync', f'--rate={settings["rate"]}',
-        '--rate_process=poisson',
-    )  # fmt: skip
     found: dict[str, dict[str, Settings]] = {device: {} for device in uuids}
     with cgroups(uuids, 2) as homes:
         for arm, seconds in settings['seconds'].items():
@@ -420,7 +427,9 @@ def steady(settings: Settings) -> dict[str, dict[str, Settings]]:
                     home, other = homes[device]
                     ours, theirs = (task_file(uuid, task) for task in (1, 0))
                     found[device][arm] = {
-                        'steady': pool.submit(fio, ours, home, *rate, *limit)
+                        'steady': pool.submit(
+                            fio, ours, home, *rate(settings), *limit
+                        )
                     }
                     if arm != 'alone':
                         found[device][arm]['scan'] = pool.submit(

@@ -19,7 +19,7 @@ import time
 import typing
 import uuid
 
-import contention
+import _contention_setup as setup
 from nova_diskplacer.guest import stripe
 from tools import testbed
 
@@ -30,7 +30,7 @@ DISKS = 4
 # What a stream has in flight: a row of chunks, so that one stream can have all
 # disks work.
 ROW = DISKS * CHUNK
-BLOCK = contention.BLOCK
+BLOCK = setup.BLOCK
 DEPTH = ROW // BLOCK
 SECTOR = 512
 # Seconds until a throttle's burst has passed and all streams have begun.

@@ -40,31 +40,16 @@ import sys
 import typing
 
 import _contention_goals
+import _contention_setup as setup
 import _in_guest
 import _report
 from diskplacer_measure import stats
-from nova_diskplacer.io_weights import turns
-from tools.seeking_disk import model
-from tools.testbed import Disk
-from tools.testbed import Testbed
-
-GUEST = '_contention_guest.py'
-SCHEDULERS = {'bfq': 'bfq', 'io_cost': 'mq-deadline'}
-# The agent refuses io.cost on hard disks: it takes those of io_cost for solid
-# state disks, which a throttled disk stands for, too. On the disk that seeks
-# this shows why it refuses.
-MEDIA = {'bfq': 'hdd', 'io_cost': 'ssd'}
-MIB = 1 << 20
-PAGE = 1 << 12
-MB = 10**6
 
 # P4, Table II, and section V-A for what was read and the aggregate in MB/s.
-PAPER_MBPS = 166.0
 SIZES_MB = (10000, 3000, 500, 250)
-SCALE_MB = 128
-BLOCK = 128 << 10
-STEADY_MBPS = 3.0
+TASKS = len(SIZES_MB)
 LAG_S = 5
+GUESTS_SCALE_MB = 6
 PAPER = ((83.0, 81.9), (44.6, 40.1), (12.4, 7.1), (6.9, 3.7))
 PAPER_AGGREGATE = (166.0, 166.2)
 
@@ -88,23 +73,6 @@ class Times(typing.NamedTuple):
     with_: list[Seconds]
 
 
-def scaled(sizes_mb: typing.Iterable[float], mbps: float) -> list[int]:
-    """Return sizes in bytes, whole MiB, as much smaller as the disk is."""
-    return [
-        max(1, round(size * MB * mbps / PAPER_MBPS / MIB)) * MIB
-        for size in sizes_mb
-    ]
-
-
-def scaled_block(mbps: float) -> int:
-    """Return the bytes of a request, as much smaller as the disk is slower.
-
-    They are whole pages. A request then takes as long as one of 128 KiB does
-    on the paper's disk.
-    """
-    return min(BLOCK, max(1, round(BLOCK * mbps / PAPER_MBPS / PAGE)) * PAGE)
-
-
 def aggregate(sizes: typing.Sequence[int], seconds: Seconds) -> float:
     """Return the MB/s of all tasks together.
 
@@ -114,7 +82,7 @@ def aggregate(sizes: typing.Sequence[int], seconds: Seconds) -> float:
     last = max(task * LAG_S + took for task, took in enumerate(seconds[1:], 1))
     if last > seconds[0]:
         raise ValueError(f'the first task has not ended last: {seconds}')
-    return sum(sizes) / seconds[0] / MB
+    return sum(sizes) / seconds[0] / setup.MB
 
 
 def change(before: float, after: float) -> float:
@@ -200,7 +168,7 @@ def show(name: str, figures: _report.Figures) -> None:
             f'{figures[f"{figure}_change"]:+.2f}',
         ]
 
-    print(f'{name} ({SCHEDULERS[name]}): median (lowest to highest)')
+    print(f'{name} ({setup.SCHEDULERS[name]}): median (lowest to highest)')
     _report.table(
         ('', 'Paper: baseline', 'Fennel', 'Change, %')
         + ('Without the agent', 'With', 'Here, %'),
@@ -227,7 +195,7 @@ def show_steady(name: str, figures: _report.Figures) -> None:
             if f'{name}_{part}' in figures
         ]
 
-    print(f'{name}: a server that reads {STEADY_MBPS:g} MB/s, scaled')
+    print(f'{name}: a server that reads {setup.STEADY_MBPS:g} MB/s, scaled')
     _report.table(
         ('', 'MB/s', 'Mean latency, ms', '99 %, ms', 'Scan, MB/s'),
         [
@@ -245,131 +213,68 @@ class Measured(typing.NamedTuple):
     agents: list[dict[str, float]]
 
 
-def measure(
-    args: argparse.Namespace, mbps: float, sizes: list[int]
-) -> Measured:
+def measure(args: argparse.Namespace, disks: setup.Disks) -> Measured:
     """Measure all that is asked for."""
-    names = args.controller
     found = Measured(
-        {name: Times([], []) for name in names},
-        {} if args.guests else {name: [] for name in names},
+        {name: Times([], []) for name in disks.names},
+        {} if args.guests else {name: [] for name in disks.names},
         [],
     )
-    with Testbed([_disk(args, mbps) for _ in names], memory_mib=4096) as bed:
-        devices = {name: bed.device(index) for index, name in enumerate(names)}
-        _throttle(args, bed, None)
-        progress('laying out the files')
-        uuids = _in_guest.run(
-            bed,
-            GUEST,
-            'prepare',
-            schedulers={devices[name]: SCHEDULERS[name] for name in names},
-            mbps=round(mbps),
-            scale_mb=round(SCALE_MB * mbps / PAPER_MBPS),
-            prefer=args.prefer,
-            sizes=sizes,
-            media={devices[name]: MEDIA[name] for name in names},
-        )
-        _throttle(args, bed, mbps)
-        if 'io_cost' in names:
-            _in_guest.run(
-                bed,
-                GUEST,
-                'measure',
-                uuids=[uuids[devices['io_cost']]],
-                seconds=5,
-                # seeks as long as those of the tasks
-                mib=4096 if args.disk == 'seeking' else 1024,
-            )
-        # the second one of a run finds a machine that may be another
-        agents = [
-            arm for run in range(args.runs) for arm in (run % 2, 1 - run % 2)
-        ]
-        # those on disks that take the machine's processors do not at once
-        for some in (
-            [list(names)]
-            if args.disk == 'throttled'
-            else [[name] for name in names]
-        ):
-            settings = {
-                'uuids': {
-                    devices[name]: uuids[devices[name]] for name in some
-                },
-                'block': args.block,
-                'depth': args.depth,
-                'one_project': not args.own_projects,
+    # the second one of a run finds a machine that may be another
+    agents = [
+        arm for run in range(args.runs) for arm in (run % 2, 1 - run % 2)
+    ]
+    with disks.prepared() as bed:
+        for names in disks.at_once():
+            settings = disks.settings(names) | {
+                'projects': [] if args.own_projects else ['project'] * TASKS
             }
             for agent, got in zip(
                 agents,
                 _in_guest.run(
                     bed,
-                    GUEST,
+                    setup.GUEST,
                     'tasks',
                     **settings,
-                    sizes=sizes,
+                    sizes=disks.sizes,
                     lag=LAG_S,
                     agents=agents,
                     guests=args.guests,
                 ),
                 strict=True,
             ):
-                for name in some:
+                for name in names:
                     found.times[name][agent].append(
-                        got['seconds'][devices[name]]
+                        got['seconds'][disks.devices[name]]
                     )
                 if agent:
                     found.agents.append(got['agent'])
             if args.guests:
                 continue
             for run in range(args.runs):
-                progress(f'a steady server beside a scan, run {run + 1}')
+                setup.progress(f'a steady server beside a scan, run {run + 1}')
                 got = _in_guest.run(
                     bed,
-                    GUEST,
+                    setup.GUEST,
                     'steady',
                     **settings,
-                    rate=round(STEADY_MBPS * MB * mbps / PAPER_MBPS),
-                    steady_block=scaled_block(mbps),
                     seconds=QUICK_STEADY_S if args.quick else STEADY_S,
                 )
-                for name in some:
-                    found.steady[name].append(got[devices[name]])
+                for name in names:
+                    found.steady[name].append(got[disks.devices[name]])
     return found
-
-
-def _disk(args: argparse.Namespace, mbps: float) -> Disk:
-    if args.disk == 'seeking':
-        return Disk(gib=20, kind='hdd', cache_mib=64)
-    return Disk(gib=8, mbps=mbps)
-
-
-def _throttle(
-    args: argparse.Namespace, bed: Testbed, mbps: float | None
-) -> None:
-    if args.disk == 'throttled':
-        for index in range(len(args.controller)):
-            bed.throttle(index, mbps=mbps)
-
-
-def progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def run(
     args: argparse.Namespace,
 ) -> tuple[_report.Figures, list[_report.Goal]]:
     """Measure and show everything."""
-    if args.disk == 'seeking':
-        mbps = model.HardDisk(1).bytes_per_s / MB
-    else:
-        mbps = args.scale_mb * PAPER_MBPS / SCALE_MB
-    args.block = args.block or str(scaled_block(mbps))
-    sizes = scaled(QUICK_SIZES_MB if args.quick else SIZES_MB, mbps)
-    measured = measure(args, mbps, sizes)
+    disks = setup.Disks(args, QUICK_SIZES_MB if args.quick else SIZES_MB)
+    measured = measure(args, disks)
     figures: _report.Figures = {}
     aims: list[_report.Goal] = []
     for name, times in measured.times.items():
-        figures |= evaluate(name, times, sizes)
+        figures |= evaluate(name, times, disks.sizes)
         show(name, figures)
         if name in measured.steady:
             figures |= evaluate_steady(name, measured.steady[name])
@@ -385,31 +290,14 @@ def main() -> int:
     # an exit ends the guest and whatever waits for it
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--json', metavar='FILE', help='write the figures')
+    setup.add_arguments(parser)
+    parser.set_defaults(scale_mb=None)
     parser.add_argument('--runs', type=int, help='how often (default: 5)')
     parser.add_argument(
         '--quick',
         action='store_true',
         help='one run unless --runs says more, and 5 GB for the first task: '
         'its time and the aggregate do not compare to the paper',
-    )
-    parser.add_argument(
-        '--controller',
-        action='append',
-        choices=sorted(SCHEDULERS),
-        help='only this one; may be repeated',
-    )
-    parser.add_argument(
-        '--disk',
-        choices=('throttled', 'seeking'),
-        default='throttled',
-        help='what the disk is (default: %(default)s)',
-    )
-    parser.add_argument(
-        '--prefer',
-        choices=sorted(turns.ALLOWED),
-        default=turns.BALANCED,
-        help='[diskplacer_weights] prefer (default: %(default)s)',
     )
     parser.add_argument(
         '--own-projects',
@@ -420,31 +308,15 @@ def main() -> int:
         '--guests',
         action='store_true',
         help='guests of QEMU read, 128 KiB at a time, not fio; they have a '
-        'throttled disk, and no server beside a scan',
-    )
-    parser.add_argument(
-        '--scale-mb',
-        type=int,
-        help="the agent's scale_mb, which the speed of throttled disks and "
-        f'all sizes follow from; {SCALE_MB} is a disk as fast as in the paper '
-        '(default: 15, with --guests 6)',
-    )
-    parser.add_argument(
-        '--block',
-        help="size of each of fio's requests (default: 128 KiB; on a "
-        "throttled disk as much less as it is slower than the paper's)",
-    )
-    parser.add_argument(
-        '--depth',
-        type=int,
-        default=4,
-        help='how many a task has in flight (default: %(default)s)',
+        'throttled disk, no server beside a scan, and a scale of '
+        f'{GUESTS_SCALE_MB} MB unless --scale-mb says another',
     )
     args = parser.parse_args()
-    args.controller = args.controller or sorted(SCHEDULERS)
     if args.guests and args.disk == 'seeking':
         parser.error('--guests: --disk must be throttled')
-    args.scale_mb = args.scale_mb or (6 if args.guests else 15)
+    args.scale_mb = args.scale_mb or (
+        GUESTS_SCALE_MB if args.guests else setup.DEFAULT_SCALE_MB
+    )
     args.runs = args.runs or (1 if args.quick else 5)
     figures, aims = run(args)
     _report.show_goals(figures, aims)

@@ -17,11 +17,12 @@ import ddt
 import testtools
 
 import _contention_goals
+import _contention_setup as setup
 import contention
 
 # at 10 MB/s in all
-SIZES = [600 * contention.MB, 200 * contention.MB]
-SIZES += [50 * contention.MB, 25 * contention.MB]
+SIZES = [600 * setup.MB, 200 * setup.MB]
+SIZES += [50 * setup.MB, 25 * setup.MB]
 
 
 def times(*runs):
@@ -38,18 +39,18 @@ class ScaledTest(testtools.TestCase):
     def test_takes_as_long_as_in_the_paper(self, mbps):
         for size, found in zip(
             contention.SIZES_MB,
-            contention.scaled(contention.SIZES_MB, mbps),
+            setup.scaled(contention.SIZES_MB, mbps),
             strict=True,
         ):
-            self.assertEqual(0, found % contention.MIB)
+            self.assertEqual(0, found % setup.MIB)
             self.assertAlmostEqual(
-                size / contention.PAPER_MBPS,
-                found / contention.MB / mbps,
-                delta=contention.MIB / contention.MB / mbps,
+                size / setup.PAPER_MBPS,
+                found / setup.MB / mbps,
+                delta=setup.MIB / setup.MB / mbps,
             )
 
     def test_never_nothing(self):
-        self.assertEqual([contention.MIB], contention.scaled([1], 1))
+        self.assertEqual([setup.MIB], setup.scaled([1], 1))
 
 
 class AggregateTest(testtools.TestCase):
