@@ -211,6 +211,13 @@ class Killing:
             return
         if kill.program == kills.QEMU:
             os.kill(self._qemu(server, host), signal.SIGKILL)
+            # libvirt says of a guest that has ended that it runs, for a moment
+            process.wait(
+                'guest ended',
+                lambda: not self._runs(server, host),
+                _GRACE,
+                0.1,
+            )
             return
         names = [f'{program}@{host}' for program in kill.program.split('+')]
         for name in names:
