@@ -33,8 +33,8 @@ class FileStripes(filesystem.FilesystemBackend, striping.StripingBackend):
         super().__init__(root)
         self.tags = {}
 
-    def disks(self):
-        return [self._tagged(disk) for disk in super().disks()]
+    def disks(self, wait=False):
+        return [self._tagged(disk) for disk in super().disks(wait)]
 
     def disk(self, uuid):
         return self._tagged(super().disk(uuid))
