@@ -104,7 +104,7 @@ BENCHMARKS = {
         ('nova_diskplacer/disks/filesystem',),
         {
             'block_connection': Run('', 20, '--rounds 1 --seconds 1', 2),
-            'block_connection-throttled': Run('--throttled', 25),
+            'block_connection-throttled': Run('--throttled --rounds 5', 20),
         },
     ),
     'mapping_throughput': Benchmark(
