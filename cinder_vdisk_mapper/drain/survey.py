@@ -80,7 +80,7 @@ class Surveyor:
         """
         backend = self.operations.backend
         backend.check_disk(uuid)
-        all_disks = {disk.uuid: disk for disk in backend.disks()}
+        all_disks = {disk.uuid: disk for disk in backend.disks(wait=True)}
         source = all_disks.pop(uuid)
         others = tuple(all_disks.values())
         targets = tuple(

@@ -166,14 +166,16 @@ def wait_for_all(disk_root: str, kind: str | None = None) -> list[Disk]:
     """Return the disks as ``discover``, but wait for those that are late.
 
     It is for a process that may have read none before: to ``discover`` such a
-    disk is hung before ``probes.HUNG_AFTER`` seconds. A disk that answers, but
-    is locked by another process, is waited for a minute.
+    disk is hung before ``probes.HUNG_AFTER`` seconds. Disks that answer, but
+    are locked by other processes, are waited for a minute, and are as
+    ``discover`` has them then.
 
     :param kind: FILESYSTEM or LVM, for disks of this kind only.
     """
+    deadline = time.monotonic() + _PATIENCE
     return [
-        inspect(disk_root, disk.uuid, _PATIENCE)
-        if disk.health == HUNG
+        inspect(disk_root, disk.uuid, max(0.0, deadline - time.monotonic()))
+        if disk.late or disk.health == HUNG
         else disk
         for disk in discover(disk_root, kind)
     ]

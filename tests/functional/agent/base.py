@@ -163,7 +163,7 @@ class Disks(fixtures.Fixture):
             )
         )
 
-    def _discover(self, disk_root):
+    def _discover(self, disk_root, kind=None):
         return [self._disks[uuid_] for uuid_ in sorted(self._disks)]
 
     def _inspect(self, disk_root, uuid_, patience=0.0):

@@ -138,9 +138,9 @@ class AuditorTestCase(testtools.TestCase):
         backend.looks = 0
         see = backend.disks
 
-        def disks_():
+        def disks_(wait=False):
             backend.looks += 1
-            return see()
+            return see(wait)
 
         backend.disks = disks_
         found = Placement(*disks)
@@ -446,7 +446,7 @@ class LockTestCase(AuditorTestCase):
         # a drain has changed it since the host was looked at
         look, links = backend.disks, dict(backend.linked)
         backend.links = lambda: links
-        backend.disks = lambda: backend.link('d2', record.vdisk) or look()
+        backend.disks = lambda **_: backend.link('d2', record.vdisk) or look()
         self.assertEqual([], host.repair([found]))
         self.assertEqual('d2', backend.linked_disk(record.vdisk))
         self.assertIn('leads to disk d2 meanwhile', log.output)
@@ -522,7 +522,7 @@ class LockTestCase(AuditorTestCase):
         look = backend.disks
         links = dict(backend.linked)
         backend.links = lambda: links
-        backend.disks = lambda: backend.link('d1', name, True) or look()
+        backend.disks = lambda **_: backend.link('d1', name, True) or look()
         self.assertEqual([], host.repair([found]))
         self.assertIn('leads there meanwhile', log.output)
         self.assertEqual({('d1', name)}, backend.has_device)

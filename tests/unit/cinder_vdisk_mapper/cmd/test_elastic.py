@@ -90,7 +90,7 @@ class CommandTestCase(testtools.TestCase):
         )
         self.patch(os, 'geteuid', lambda: 0)
         self.disks = on_disks.disks('aabb', 'c')
-        self.patch(discover, 'discover', lambda root: self.disks)
+        self.patch(discover, 'discover', lambda *_: self.disks)
 
     def patch(self, target, name, value):
         self.useFixture(fixtures.MockPatchObject(target, name, value))

@@ -597,9 +597,8 @@ class WalkTestCase(Walks):
             ]
             answers = dict(zip(UUIDS, late, strict=True))
             backend = world.driver.backend
-            with (
-                mock.patch.object(backend, 'disks', lambda: late),
-                mock.patch.object(backend, 'disk', answers.__getitem__),
+            with mock.patch.object(
+                backend, 'disks', lambda wait: list(answers.values())
             ):
                 error = self.assertRaises(exception.DiskError, world.recover)
                 self.assertIn(f'disk {B} is hung', str(error))

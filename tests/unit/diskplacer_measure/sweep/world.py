@@ -352,7 +352,7 @@ class World(fixtures.Fixture):
     def inspect(self, disk_root, uuid_, *args):
         return self.disk(uuid_)
 
-    def discover(self, disk_root):
+    def discover(self, disk_root, kind=None):
         return [self.disk(uuid_) for uuid_ in sorted(self.vdisks)]
 
     def kind_of(self, disk_root, uuid_):

@@ -37,7 +37,7 @@ class FindTest(base.BaseTestCase):
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova_diskplacer.disks.discover.discover',
-                lambda disk_root: [fake_disks.make_disk('a', free_bytes=5)],
+                lambda *_: [fake_disks.make_disk('a', free_bytes=5)],
             )
         )
         before = service.discover_disks(root)

@@ -95,7 +95,7 @@ class OrdersTest(CommandTestCase):
         super().setUp()
         self.useFixture(
             fixtures.MockPatchObject(
-                discover, 'discover', lambda root: on_disks.disks('aabb')
+                discover, 'discover', lambda *_: on_disks.disks('aabb')
             )
         )
         self.useFixture(

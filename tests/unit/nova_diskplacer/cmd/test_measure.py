@@ -81,7 +81,7 @@ class MeasureTestCase(testtools.TestCase):
         FakeFio.fails_after = None
         self.patch(os, 'geteuid', return_value=0)
         self.patch(signal, 'signal')
-        self.patch(discover, 'discover', side_effect=lambda _: self.disks)
+        self.patch(discover, 'discover', side_effect=lambda *_: self.disks)
         self.patch(fio, 'Fio', FakeFio)
         self.patch(fio, 'temporary_space', self.make_space)
         self.patch(conditions, 'locked', return_value=contextlib.nullcontext())

@@ -47,7 +47,7 @@ class CheckTest(base.BaseTestCase):
         self.modules = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         disk = fake_disks.make_disk('a')
         for target, name, value in (
-            (discover, 'discover', lambda root: [disk]),
+            (discover, 'discover', lambda *_: [disk]),
             (
                 sampler,
                 'find_devices',

@@ -12,6 +12,8 @@
 
 """Test the discovery of disks with invented mounts."""
 
+import dataclasses
+import itertools
 import os
 import threading
 import uuid
@@ -305,6 +307,39 @@ class HungTestCase(TestCase):
                 for disk in discover.wait_for_all(self.root)
             },
         )
+
+    def test_read_before_and_late(self):
+        self.come_back()
+        self.hang()
+        self.patience(late=0.05)
+        self.assertTrue(any(one.late for one in discover.discover(self.root)))
+        timer = threading.Timer(0.2, self.answers.set)
+        self.addCleanup(timer.join)
+        timer.start()
+        self.assertEqual(
+            [False, False],
+            [disk.late for disk in discover.wait_for_all(self.root)],
+        )
+
+    def test_locked_disks_share_a_minute(self):
+        waited = []
+
+        def inspect(root, uuid, patience):
+            waited.append(patience)
+            return discover.missing(uuid, f'{root}/{uuid}')
+
+        late = [
+            dataclasses.replace(discover.missing(uuid, uuid), late=True)
+            for uuid in 'abc'
+        ]
+        clock = itertools.chain([0.0, 10.0, 60.0], itertools.repeat(90.0))
+        with (
+            mock.patch.object(discover, 'discover', return_value=late),
+            mock.patch.object(discover, 'inspect', inspect),
+            mock.patch.object(discover.time, 'monotonic', lambda: next(clock)),
+        ):
+            discover.wait_for_all(self.root)
+        self.assertEqual([50.0, 0.0, 0.0], waited)
 
     def test_never_read_and_hung(self):
         self.hang()

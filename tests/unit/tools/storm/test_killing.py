@@ -150,6 +150,13 @@ class KillingTest(testtools.TestCase):
             self.assertEqual(is_wrong, bool(ended.violations))
             self.assertEqual([], list(consoles))
 
+    def test_what_a_crashed_guest_leaves_is_a_violation(self):
+        self.cloud.api.console.return_value = 'fine'
+        one = Killing(self.cloud, 'image', 'flavor')
+        one._boot()
+        self.cloud.api.console.return_value = 'invalid opcode: 0000 [#1] '
+        self.assertEqual('targets/new', self.do(one, 'targets/new')[-1])
+
     def test_claims_that_are_left(self):
         server = Server(self.cloud, 'mine')
         self.providers['disk'] = Provider(
