@@ -225,10 +225,10 @@ BENCHMARKS = {
         TESTBED,
         (*_WEIGHTS, _SEEKING),
         {
-            'project_shares': Run('--prefer latency', 50),
+            'project_shares': Run('--prefer latency --runs 5', 50),
             'project_shares-seeking': Run(
                 '--disk seeking --block 512k --controller bfq '
-                '--prefer latency',
+                '--prefer latency --runs 5',
                 50,
             ),
         },

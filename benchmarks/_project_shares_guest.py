@@ -18,52 +18,118 @@ server of it gets.
 
 import concurrent.futures
 import json
+import pathlib
 import sys
+import time
+import typing
 
 import _contention_guest as guest
+
+# Seconds by which servers begin after each other at most.
+_SKEW = 15
+
+Place = tuple[str, int]
 
 
 def scenes(
     settings: guest.Settings,
 ) -> dict[str, dict[str, list[guest.Settings | None]]]:
-    """Return what fio tells of each server, None of one without a load."""
+    """Return what each server gets, None of one without a load."""
     uuids = settings['uuids']
-    arguments = {'light': guest.rate(settings), 'heavy': guest.scan(settings)}
     found: dict[str, dict[str, list[guest.Settings | None]]] = {
         device: {} for device in uuids
     }
     servers = range(len(settings['projects']))
     with guest.cgroups(uuids, len(servers)) as homes:
         for name, scene in settings['scenes'].items():
-            limit = (
-                '--time_based',
-                f'--runtime={scene["seconds"]}',
-                f'--ramp_time={scene["ramp"]}',
-            )
-            pool = concurrent.futures.ThreadPoolExecutor(
-                len(uuids) * len(servers)
-            )
-            with guest.running(settings, {}, scene['agent']), pool:
-                futures = {
-                    (device, server): pool.submit(
-                        guest.fio,
-                        guest.task_file(uuid, server),
-                        homes[device][server],
-                        *arguments[load],
-                        *limit,
-                    )
-                    for device, uuid in uuids.items()
-                    for server, load in enumerate(scene['loads'])
-                    if load
-                }
+            with guest.running(settings, {}, scene['agent']):
+                got = play(settings, homes, scene)
             for device in uuids:
                 found[device][name] = [
-                    guest.told(futures[device, server].result())
-                    if (device, server) in futures
-                    else None
-                    for server in servers
+                    got.get((device, server)) for server in servers
                 ]
     return found
+
+
+def play(
+    settings: guest.Settings, homes: guest.Homes, scene: guest.Settings
+) -> dict[Place, guest.Settings]:
+    """Have servers read; return what each gets, by device and number.
+
+    The throughput is that of the same seconds for all, by the kernel's
+    counters. The latencies are those of all seconds after the ramp.
+
+    :raises RuntimeError: one has not begun.
+    """
+    loads = {'light': guest.rate(settings), 'heavy': guest.scan(settings)}
+    ramp, seconds = scene['ramp'], scene['seconds']
+    places = {
+        (device, server): load
+        for device in homes
+        for server, load in enumerate(scene['loads'])
+        if load
+    }
+
+    def read_bytes() -> dict[Place, int]:
+        return {
+            (device, server): rbytes(
+                homes[device][server], guest.number(device)
+            )
+            for device, server in places
+        }
+
+    before = read_bytes()
+    with concurrent.futures.ThreadPoolExecutor(len(places)) as pool:
+        futures = {
+            (device, server): pool.submit(
+                guest.fio,
+                guest.task_file(settings['uuids'][device], server),
+                homes[device][server],
+                *loads[load],
+                '--time_based',
+                f'--runtime={seconds + _SKEW}',
+                f'--ramp_time={ramp}',
+            )
+            for (device, server), load in places.items()
+        }
+        wait_begun(before, read_bytes)
+        time.sleep(ramp)
+        begin, began = read_bytes(), time.monotonic()
+        time.sleep(seconds)
+        end, took = read_bytes(), time.monotonic() - began
+        return {
+            place: {
+                **guest.told(future.result()),
+                'mbps': (end[place] - begin[place]) / took / 1e6,
+            }
+            for place, future in futures.items()
+        }
+
+
+def wait_begun(
+    before: dict[Place, int],
+    read_bytes: typing.Callable[[], dict[Place, int]],
+) -> None:
+    """Wait until all have read since.
+
+    :raises RuntimeError: one has not.
+    """
+    deadline = time.monotonic() + _SKEW
+    while late := [
+        place for place, one in read_bytes().items() if one == before[place]
+    ]:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f'not begun after {_SKEW} s: {late}')
+        time.sleep(0.2)
+
+
+def rbytes(cgroup: pathlib.Path, number: str) -> int:
+    """Return the bytes that a cgroup has read of a device."""
+    for line in (cgroup / 'io.stat').read_text().splitlines():
+        device, *fields = line.split()
+        if device == number:
+            return int(dict(one.split('=') for one in fields)['rbytes'])
+    return 0
 
 
 def main() -> None:

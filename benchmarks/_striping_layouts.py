@@ -19,7 +19,6 @@ import time
 import typing
 import uuid
 
-import _contention_setup as setup
 from nova_diskplacer.guest import stripe
 from tools import testbed
 
@@ -30,7 +29,7 @@ DISKS = 4
 # What a stream has in flight: a row of chunks, so that one stream can have all
 # disks work.
 ROW = DISKS * CHUNK
-BLOCK = setup.BLOCK
+BLOCK = 128 << 10
 DEPTH = ROW // BLOCK
 SECTOR = 512
 # Seconds until a throttle's burst has passed and all streams have begun.

@@ -122,7 +122,7 @@ class Killing:
             process.ProcessError,
             ApiError,
         ) as error:
-            crashes = int(isinstance(error, moving.CrashError))
+            crashes = int(self._has_crashed(server))
             violations.append(f'{type(error).__name__}: {error}')
             violations += self._tell_of_guest(server)
         side = next(
@@ -131,7 +131,10 @@ class Killing:
         seconds = time.monotonic() - begun
         if violations:
             self._server = None
-            violations += self._discard(server)
+            left = list(self._discard(server))
+            # what is left is no matter of the guest's kernel
+            crashes = 0 if left else crashes
+            violations += left
         return kills.Ended(
             kill,
             side,
@@ -212,12 +215,10 @@ class Killing:
         if kill.program == kills.QEMU:
             os.kill(self._qemu(server, host), signal.SIGKILL)
             # libvirt says of a guest that has ended that it runs, for a moment
-            process.wait(
-                'guest ended',
-                lambda: not self._runs(server, host),
-                _GRACE,
-                0.1,
-            )
+            with contextlib.suppress(process.ProcessError):
+                process.wait(
+                    'ended', lambda: not self._runs(server, host), _GRACE, 0.1
+                )
             return
         names = [f'{program}@{host}' for program in kill.program.split('+')]
         for name in names:
@@ -304,6 +305,16 @@ class Killing:
         else:
             means.append(f'server reboot --hard ({status})')
             self._api.action(server.uuid, reboot={'type': 'HARD'})
+
+    def _has_crashed(self, server: moved_server.Server) -> bool:
+        """Return whether the guest's kernel has, and it read no wrong byte."""
+        try:
+            server.numbers('checked')
+        except moving.CrashError:
+            return True
+        except (moving.WrongError, ApiError):
+            return False
+        return False
 
     def _tell_of_guest(
         self, server: moved_server.Server
