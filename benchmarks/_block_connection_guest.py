@@ -13,12 +13,14 @@
 """The part of block_connection.py that runs in a testbed guest."""
 
 import json
+import subprocess
 import sys
 
 import block_connection
 
 
 def main() -> int:
+    subprocess.run(['modprobe', 'loop'], check=True)
     settings = json.loads(sys.argv[1])
     print(json.dumps(block_connection.run(**settings)))
     return 0
