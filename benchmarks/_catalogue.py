@@ -211,14 +211,23 @@ BENCHMARKS = {
                 '--disk seeking --block 512k --runs 5', 105
             ),
             **{
+                f'contention-{prefer}': Run(
+                    f'--part steady --runs 5 --prefer {prefer}', 45
+                )
+                for prefer in ('throughput', 'latency')
+            },
+            **{
                 f'contention-seeking-{prefer}': Run(
-                    '--disk seeking --block 512k --runs 5 --controller bfq '
-                    f'--prefer {prefer}',
-                    60,
+                    '--disk seeking --block 512k --part steady --runs 5 '
+                    f'--controller bfq --prefer {prefer}',
+                    45,
                 )
                 for prefer in ('throughput', 'latency')
             },
             'contention-guests': Run('--guests --controller bfq --runs 5', 65),
+            'contention-guests-io-cost': Run(
+                '--guests --controller io_cost --runs 5', 65
+            ),
         },
     ),
     'project_shares': Benchmark(

@@ -46,11 +46,12 @@ def goals(
     Medians count, but for what must not happen in any run: the throughput of
     all at its lowest, and latencies at their highest.
     """
-    for task, least in SMALL.items():
-        yield _report.Goal(f'{name}_task{task}_s_change', '<=', least)
-    yield _report.Goal(f'{name}_aggregate_mbps_change_min', '>=', -LOST)
-    for task in LONG:
-        yield _report.Goal(f'{name}_task{task}_s_change', '<=', LATER)
+    if f'{name}_task1_s_change' in figures:
+        for task, least in SMALL.items():
+            yield _report.Goal(f'{name}_task{task}_s_change', '<=', least)
+        yield _report.Goal(f'{name}_aggregate_mbps_change_min', '>=', -LOST)
+        for task in LONG:
+            yield _report.Goal(f'{name}_task{task}_s_change', '<=', LATER)
     steady = f'{name}_steady'
     if f'{steady}_kept' not in figures:
         return
@@ -100,9 +101,7 @@ def judged(
     found: _report.Figures = {}
     aims: list[_report.Goal] = []
     for name in ('bfq', 'io_cost'):
-        if f'{name}_task1_s_change' not in figures:
-            continue
-        if f'{name}_steady_kept' in figures:
+        if f'{name}_steady_with_mbps' in figures:
             found |= compared(name, figures)
-        aims += goals(name, figures, prefer)
+        aims += goals(name, found | figures, prefer)
     return found | figures, tuple(aims)

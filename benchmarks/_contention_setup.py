@@ -124,6 +124,12 @@ class Disks:
                 )
             yield bed
 
+    def name_of(self, device: str) -> str:
+        """Return the controller of a device."""
+        return next(
+            name for name, one in self.devices.items() if one == device
+        )
+
     def at_once(self) -> list[list[str]]:
         """Return the controllers in groups that are measured at once.
 

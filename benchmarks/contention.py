@@ -44,10 +44,10 @@ import _contention_setup as setup
 import _in_guest
 import _report
 from diskplacer_measure import stats
+from tools.testbed import Testbed
 
 # P4, Table II, and section V-A for what was read and the aggregate in MB/s.
 SIZES_MB = (10000, 3000, 500, 250)
-TASKS = len(SIZES_MB)
 LAG_S = 5
 GUESTS_SCALE_MB = 6
 PAPER = ((83.0, 81.9), (44.6, 40.1), (12.4, 7.1), (6.9, 3.7))
@@ -61,6 +61,8 @@ QUICK_STEADY_S = {'alone': 20, 'without': 20, 'with': 60}
 QUICK_SIZES_MB = (5000, *SIZES_MB[1:])
 
 ARMS = ('without', 'with')
+TASKS, STEADY = 'tasks', 'steady'
+PARTS = (TASKS, STEADY)
 Seconds = list[float]
 # What the steady server and the scan get, by arm, server and figure.
 Steady = dict[str, dict[str, dict[str, float]]]
@@ -216,53 +218,73 @@ class Measured(typing.NamedTuple):
 def measure(args: argparse.Namespace, disks: setup.Disks) -> Measured:
     """Measure all that is asked for."""
     found = Measured(
-        {name: Times([], []) for name in disks.names},
-        {} if args.guests else {name: [] for name in disks.names},
+        {name: Times([], []) for name in disks.names if TASKS in args.part},
+        {name: [] for name in disks.names if STEADY in args.part},
         [],
     )
+    with disks.prepared() as bed:
+        for names in disks.at_once():
+            settings = disks.settings(names) | {
+                'projects': []
+                if args.own_projects
+                else ['project'] * len(SIZES_MB)
+            }
+            if found.times:
+                _measure_tasks(args, disks, bed, settings, found)
+            if found.steady:
+                _measure_steady(args, disks, bed, settings, found)
+    return found
+
+
+def _measure_tasks(
+    args: argparse.Namespace,
+    disks: setup.Disks,
+    bed: Testbed,
+    settings: dict[str, typing.Any],
+    found: Measured,
+) -> None:
     # the second one of a run finds a machine that may be another
     agents = [
         arm for run in range(args.runs) for arm in (run % 2, 1 - run % 2)
     ]
-    with disks.prepared() as bed:
-        for names in disks.at_once():
-            settings = disks.settings(names) | {
-                'projects': [] if args.own_projects else ['project'] * TASKS
-            }
-            for agent, got in zip(
-                agents,
-                _in_guest.run(
-                    bed,
-                    setup.GUEST,
-                    'tasks',
-                    **settings,
-                    sizes=disks.sizes,
-                    lag=LAG_S,
-                    agents=agents,
-                    guests=args.guests,
-                ),
-                strict=True,
-            ):
-                for name in names:
-                    found.times[name][agent].append(
-                        got['seconds'][disks.devices[name]]
-                    )
-                if agent:
-                    found.agents.append(got['agent'])
-            if args.guests:
-                continue
-            for run in range(args.runs):
-                setup.progress(f'a steady server beside a scan, run {run + 1}')
-                got = _in_guest.run(
-                    bed,
-                    setup.GUEST,
-                    'steady',
-                    **settings,
-                    seconds=QUICK_STEADY_S if args.quick else STEADY_S,
-                )
-                for name in names:
-                    found.steady[name].append(got[disks.devices[name]])
-    return found
+    for agent, got in zip(
+        agents,
+        _in_guest.run(
+            bed,
+            setup.GUEST,
+            'tasks',
+            **settings,
+            sizes=disks.sizes,
+            lag=LAG_S,
+            agents=agents,
+            guests=args.guests,
+        ),
+        strict=True,
+    ):
+        for device, seconds in got['seconds'].items():
+            found.times[disks.name_of(device)][agent].append(seconds)
+        if agent:
+            found.agents.append(got['agent'])
+
+
+def _measure_steady(
+    args: argparse.Namespace,
+    disks: setup.Disks,
+    bed: Testbed,
+    settings: dict[str, typing.Any],
+    found: Measured,
+) -> None:
+    for run in range(args.runs):
+        setup.progress(f'a steady server beside a scan, run {run + 1}')
+        got = _in_guest.run(
+            bed,
+            setup.GUEST,
+            'steady',
+            **settings,
+            seconds=QUICK_STEADY_S if args.quick else STEADY_S,
+        )
+        for device, arms in got.items():
+            found.steady[disks.name_of(device)].append(arms)
 
 
 def run(
@@ -273,16 +295,18 @@ def run(
     measured = measure(args, disks)
     figures: _report.Figures = {}
     aims: list[_report.Goal] = []
-    for name, times in measured.times.items():
-        figures |= evaluate(name, times, disks.sizes)
-        show(name, figures)
+    for name in disks.names:
+        if name in measured.times:
+            figures |= evaluate(name, measured.times[name], disks.sizes)
+            show(name, figures)
         if name in measured.steady:
             figures |= evaluate_steady(name, measured.steady[name])
             show_steady(name, figures)
         aims += _contention_goals.goals(name, figures, args.prefer)
-    figures['agent_round_cpu_s'] = statistics.median(
-        one['round_cpu_s'] for one in measured.agents
-    )
+    if measured.agents:
+        figures['agent_round_cpu_s'] = statistics.median(
+            one['round_cpu_s'] for one in measured.agents
+        )
     return figures, aims
 
 
@@ -300,6 +324,12 @@ def main() -> int:
         'its time and the aggregate do not compare to the paper',
     )
     parser.add_argument(
+        '--part',
+        action='append',
+        choices=PARTS,
+        help='only this one; by default both, and the tasks with --guests',
+    )
+    parser.add_argument(
         '--own-projects',
         action='store_true',
         help='each task is of a project of its own',
@@ -314,6 +344,9 @@ def main() -> int:
     args = parser.parse_args()
     if args.guests and args.disk == 'seeking':
         parser.error('--guests: --disk must be throttled')
+    if args.guests and STEADY in (args.part or ()):
+        parser.error(f'--guests: --part must be {TASKS}')
+    args.part = args.part or ((TASKS,) if args.guests else PARTS)
     args.scale_mb = args.scale_mb or (
         GUESTS_SCALE_MB if args.guests else setup.DEFAULT_SCALE_MB
     )

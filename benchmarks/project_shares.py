@@ -161,10 +161,10 @@ def measure(
                     projects=PROJECTS,
                     scenes={name: one._asdict() for name, one in scenes},
                 )
-                for name in names:
-                    figures = figures_of(got[disks.devices[name]])
-                    found[name].append(figures)
-                    setup.progress(f'{name}: {figures}')
+                for device, told in got.items():
+                    figures = figures_of(told)
+                    found[disks.name_of(device)].append(figures)
+                    setup.progress(f'{disks.name_of(device)}: {figures}')
     return found
 
 

@@ -234,6 +234,13 @@ class JudgedTest(testtools.TestCase):
         _, goals = _contention_goals.judged(old, '--prefer latency --runs 3')
         self.assertIn('bfq_steady_slower', {goal.figure for goal in goals})
 
+    def test_a_part_has_its_own_goals(self):
+        run = EvaluateSteadyTest.run_of(None)
+        found = contention.evaluate_steady('bfq', [run])
+        _, goals = _contention_goals.judged(found, '--part steady')
+        self.assertEqual(6, len(goals))
+        self.assertTrue(all('steady' in goal.figure for goal in goals))
+
     def test_guests_have_no_steady_server(self):
         old = contention.evaluate('bfq', times((BASE, BASE)), SIZES)
         figures, goals = _contention_goals.judged(old, '--guests')
