@@ -46,6 +46,9 @@ ARMS = ('without', 'with')
 # How much more of the disk a project may get with four servers; what shares
 # differ by from one time to the next.
 GAIN = 1.05
+# Of the slowest of four light servers, with the agent divided by without it.
+HARM = 1.0
+# Of a light server of a heavy project, with latency, divided by that alone.
 SLOWER = 2.0
 
 
@@ -78,13 +81,17 @@ SCENES = {
 Told = list[dict[str, float] | None]
 
 
+def throughput(servers: Told) -> float:
+    """Return the MB/s of all servers."""
+    return sum(one['mbps'] for one in servers if one)
+
+
 def share(servers: Told) -> float:
     """Return the part of all throughput that the divided project gets."""
-    mbps = [one['mbps'] if one else 0.0 for one in servers]
-    return sum(mbps[:SERVERS]) / sum(mbps)
+    return throughput(servers[:SERVERS]) / throughput(servers)
 
 
-def figures_of(scenes: typing.Mapping[str, Told]) -> _report.Figures:
+def figures_of(scenes: typing.Mapping[str, Told]) -> dict[str, float]:
     """Return the figures of a run on a disk."""
 
     def latency(scene: str, server: int) -> float:
@@ -98,7 +105,7 @@ def figures_of(scenes: typing.Mapping[str, Told]) -> _report.Figures:
             for server in servers
         )
 
-    found: _report.Figures = {
+    found = {
         f'{scene}_share': share(scenes[scene])
         for scene in ('whole', 'divided')
     }
@@ -112,18 +119,23 @@ def figures_of(scenes: typing.Mapping[str, Told]) -> _report.Figures:
             latency(f'lights_{arm}', server) for server in range(SERVERS)
         )
         found[f'own_{arm}_latency_ms'] = latency(f'own_{arm}', 0)
+    for scene in ('lights', 'own'):
+        found[f'{scene}_harm'] = (
+            found[f'{scene}_with_latency_ms']
+            / found[f'{scene}_without_latency_ms']
+        )
+        without, with_ = (throughput(scenes[f'{scene}_{arm}']) for arm in ARMS)
+        found[f'{scene}_sum_lost'] = 1 - with_ / without
     return found
 
 
 def evaluate(
-    name: str, runs: typing.Sequence[_report.Figures]
+    name: str, runs: typing.Sequence[dict[str, float]]
 ) -> _report.Figures:
     """Return medians, with the lowest and the highest of the runs."""
     found: _report.Figures = {}
     for figure in runs[0]:
-        spread = stats.spread(
-            [typing.cast(float, one[figure]) for one in runs]
-        )
+        spread = stats.spread([one[figure] for one in runs])
         found[f'{name}_{figure}'] = spread.median
         found[f'{name}_{figure}_min'] = spread.low
         found[f'{name}_{figure}_max'] = spread.high
@@ -132,20 +144,21 @@ def evaluate(
 
 def goals(name: str, prefer: str) -> list[_report.Goal]:
     """Return the goals of a controller."""
-    found = [_report.Goal(f'{name}_gain', '<=', GAIN)]
+    found = [
+        _report.Goal(f'{name}_gain', '<=', GAIN),
+        _report.Goal(f'{name}_lights_harm', '<=', HARM),
+        _report.Goal(f'{name}_own_harm', '<=', HARM),
+    ]
     if prefer == turns.LATENCY:
-        found += [
-            _report.Goal(f'{name}_{scene}_with_slower', '<=', SLOWER)
-            for scene in ('lights', 'own')
-        ]
+        found.append(_report.Goal(f'{name}_own_with_slower', '<=', SLOWER))
     return found
 
 
 def measure(
     args: argparse.Namespace, disks: setup.Disks
-) -> dict[str, list[_report.Figures]]:
+) -> dict[str, list[dict[str, float]]]:
     """Return the figures of each run, by controller."""
-    found: dict[str, list[_report.Figures]] = {
+    found: dict[str, list[dict[str, float]]] = {
         name: [] for name in disks.names
     }
     with disks.prepared() as bed:

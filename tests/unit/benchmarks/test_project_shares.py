@@ -66,6 +66,9 @@ class ProjectSharesTest(testtools.TestCase):
         self.assertEqual(4.0, found['lights_without_slower'])
         self.assertEqual(1.5, found['own_with_slower'])
         self.assertEqual(10, found['own_without_latency_ms'])
+        self.assertEqual(0.5, found['lights_harm'])
+        self.assertEqual(0.3, found['own_harm'])
+        self.assertEqual(0.0, found['lights_sum_lost'])
 
     def test_goals(self):
         fair = told(2, 2, 2, 2, 8)
@@ -74,7 +77,7 @@ class ProjectSharesTest(testtools.TestCase):
         runs = [benchmark.figures_of(scenes(divided=fair))] * 5
         figures = benchmark.evaluate('bfq', runs)
         self.assertEqual(1.0, figures['bfq_gain_max'])
-        for prefer, count in (('balanced', 1), ('latency', 3)):
+        for prefer, count in (('balanced', 3), ('latency', 4)):
             goals = benchmark.goals('bfq', prefer)
             self.assertEqual(count, len(goals))
             self.assertTrue(all(goal.met(figures) for goal in goals))
