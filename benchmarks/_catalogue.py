@@ -234,7 +234,7 @@ BENCHMARKS = {
         TESTBED,
         (*_WEIGHTS, _SEEKING),
         {
-            'project_shares': Run('--prefer latency --runs 5', 50),
+            'project_shares': Run('--prefer latency --runs 5', 100),
             'project_shares-seeking': Run(
                 '--disk seeking --block 512k --controller bfq '
                 '--prefer latency --runs 5',
