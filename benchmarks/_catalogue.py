@@ -204,7 +204,8 @@ BENCHMARKS = {
     ),
     'contention': Benchmark(
         TESTBED,
-        (*_WEIGHTS, _SEEKING),
+        (*_WEIGHTS, _SEEKING)
+        + ('tools/testbed/nested-init', 'tools/testbed/nested.py'),
         {
             'contention': Run('--runs 5', 65, '--quick', 8),
             'contention-seeking': Run(
