@@ -34,6 +34,8 @@ are run.
 """
 
 import argparse
+import collections.abc
+import functools
 import signal
 import statistics
 import sys
@@ -44,7 +46,6 @@ import _contention_setup as setup
 import _in_guest
 import _report
 from diskplacer_measure import stats
-from tools.testbed import Testbed
 
 # P4, Table II, and section V-A for what was read and the aggregate in MB/s.
 SIZES_MB = (10000, 3000, 500, 250)
@@ -229,18 +230,20 @@ def measure(args: argparse.Namespace, disks: setup.Disks) -> Measured:
                 if args.own_projects
                 else ['project'] * len(SIZES_MB)
             }
+            in_guest = functools.partial(
+                _in_guest.run, bed, setup.GUEST, **settings
+            )
             if found.times:
-                _measure_tasks(args, disks, bed, settings, found)
+                _measure_tasks(args, disks, in_guest, found)
             if found.steady:
-                _measure_steady(args, disks, bed, settings, found)
+                _measure_steady(args, disks, in_guest, found)
     return found
 
 
 def _measure_tasks(
     args: argparse.Namespace,
     disks: setup.Disks,
-    bed: Testbed,
-    settings: dict[str, typing.Any],
+    in_guest: collections.abc.Callable[..., typing.Any],
     found: Measured,
 ) -> None:
     # the second one of a run finds a machine that may be another
@@ -249,11 +252,8 @@ def _measure_tasks(
     ]
     for agent, got in zip(
         agents,
-        _in_guest.run(
-            bed,
-            setup.GUEST,
+        in_guest(
             'tasks',
-            **settings,
             sizes=disks.sizes,
             lag=LAG_S,
             agents=agents,
@@ -270,18 +270,13 @@ def _measure_tasks(
 def _measure_steady(
     args: argparse.Namespace,
     disks: setup.Disks,
-    bed: Testbed,
-    settings: dict[str, typing.Any],
+    in_guest: collections.abc.Callable[..., typing.Any],
     found: Measured,
 ) -> None:
     for run in range(args.runs):
         setup.progress(f'a steady server beside a scan, run {run + 1}')
-        got = _in_guest.run(
-            bed,
-            setup.GUEST,
-            'steady',
-            **settings,
-            seconds=QUICK_STEADY_S if args.quick else STEADY_S,
+        got = in_guest(
+            'steady', seconds=QUICK_STEADY_S if args.quick else STEADY_S
         )
         for device, arms in got.items():
             found.steady[disks.name_of(device)].append(arms)

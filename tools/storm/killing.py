@@ -313,7 +313,7 @@ class Killing:
         except moving.CrashError:
             return True
         except (moving.WrongError, ApiError):
-            return False
+            pass
         return False
 
     def _tell_of_guest(
