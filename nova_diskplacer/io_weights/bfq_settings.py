@@ -122,6 +122,10 @@ class BFQSettings:
         self._own: set[str] = set()
         self._log = log_once.ChangeLogger(LOG)
 
+    def has_trial(self, uuid: str) -> bool:
+        """Return whether a disk has the settings of its trial."""
+        return uuid in self._in_force
+
     def apply(
         self,
         contended: collections.abc.Mapping[Device, disk_trials.Load],

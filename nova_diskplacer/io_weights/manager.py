@@ -202,7 +202,12 @@ class WeightManager:
             ):
                 continue
             throughput = state.read_bytes + state.write_bytes
-            if turns.is_counted(throughput, state.busy):
+            if turns.is_counted(
+                throughput,
+                state.busy,
+                state.queue,
+                self._bfq_settings.has_trial(uuid),
+            ):
                 loads[sample.devices[uuid]] = disk_trials.Load(
                     lowered=sum(
                         weight < controllers.DEFAULT_WEIGHT

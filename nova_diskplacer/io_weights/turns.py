@@ -43,8 +43,10 @@ _STEADY_S = 20.0
 _STEP_S = 2.9
 _SETTLE_S = 0.9
 
-# The minimal share of time that a disk at its limit is busy.
+# The minimal share of time that a disk at its limit is busy, and the minimal
+# number of its requests, on average, with which one that was there stays so.
 _BUSY = 0.9
+_QUEUE = 1.0
 
 # A trial ends without a result once nothing was counted for this long.
 _PAUSE_S = 10.0
@@ -98,13 +100,23 @@ class Trial:
     at_limit: bool = False
 
 
-def is_counted(throughput: float, busy: float) -> bool:
+def is_counted(
+    throughput: float, busy: float, queue: float, has_trial: bool
+) -> bool:
     """Return whether a disk was at its limit in an interval.
 
     Below it turns help nobody, and an interval tells nothing of their price.
-    A disk that has completed nothing hangs.
+    With a trial, requests that wait are enough: BFQ keeps the disk idle for a
+    server at times, and a host without processors to spare keeps it so, too.
+    Its turns would else be set and restored without ever being tried. A disk
+    that has completed nothing hangs.
+
+    :param busy: share of the time with requests in the disk.
+    :param queue: mean number of requests, those that wait in BFQ included.
+    :param has_trial: the settings of the disk are those of a trial.
     """
-    return busy >= _BUSY and throughput > 0
+    at_limit = busy >= _BUSY or (has_trial and queue >= _QUEUE)
+    return at_limit and throughput > 0
 
 
 def step(

@@ -173,6 +173,14 @@ class BFQSettingsTest(testtools.TestCase):
             seen.append(self.get(A)['strict_guarantees'])
         self.assertEqual(['1'] * 19 + ['0'] * 3 + ['1'] * 4, seen)
 
+    def test_a_disk_has_a_trial_until_it_is_restored(self):
+        self.assertFalse(self.settings.has_trial(A.uuid))
+        self.apply(A, lowered=1)
+        self.assertTrue(self.settings.has_trial(A.uuid))
+        for _ in range(10):
+            self.settings.apply({}, 1.0)
+        self.assertFalse(self.settings.has_trial(A.uuid))
+
     def test_turns_follow_what_the_disk_does(self):
         """A prepared disk has 150 MB/s if the operator has said nothing."""
         for _ in range(30):

@@ -95,6 +95,10 @@ class FakeBFQSettings:
 
     def __init__(self):
         self.contended = []
+        self.tried = set()
+
+    def has_trial(self, uuid):
+        return uuid in self.tried
 
     def apply(self, contended, seconds):
         self.contended.append(dict(contended))
@@ -185,9 +189,9 @@ class WeightManagerTest(testtools.TestCase):
         )
         self.assertEqual(1, self.io_cost.adapted)
 
-    def make_disks(self, busy):
+    def make_disks(self, busy, queue=2.0):
         state = types.DiskState(
-            A, 1.0, 100.0, 20.0, 1.0, 1.0, busy, 2.0, 0.05, None, False, 0.0
+            A, 1.0, 100.0, 20.0, 1.0, 1.0, busy, queue, 0.05, None, False, 0.0
         )
         return {A.uuid: state}
 
@@ -197,6 +201,13 @@ class WeightManagerTest(testtools.TestCase):
         self.assertEqual({BUSY: 90, IDLE: 100}, decision.weights)
         self.assertEqual({}, decision.trials)
         self.assertEqual([{}], self.bfq_settings.contended)
+
+    def test_a_disk_with_a_trial_stays_at_its_limit_while_requests_wait(self):
+        self.bfq_settings.tried = {A.uuid}
+        for queue, is_contended in ((1.0, True), (0.9, False)):
+            self.disks = self.make_disks(busy=0.5, queue=queue)
+            trials = self.apply(other=1).trials
+            self.assertEqual(is_contended, A.uuid in trials)
 
     def test_contended(self):
         self.disks = self.make_disks(busy=0.9)
