@@ -243,6 +243,14 @@ BENCHMARKS = {
             ),
         },
     ),
+    'task_sizes': Benchmark(
+        TESTBED,
+        (*_WEIGHTS, 'tools/testbed/nested-init', 'tools/testbed/nested.py'),
+        {
+            'task_sizes': Run('--controller bfq --runs 5', 35),
+            'task_sizes-io-cost': Run('--controller io_cost --runs 5', 35),
+        },
+    ),
     'profile_effect': Benchmark(
         TESTBED,
         (
