@@ -19,8 +19,9 @@ GROUP = cfg.OptGroup(
     title='Disk placement',
     help="""
 Prepared local disks and profiles. ``diskplacer-agent`` and
-``diskplacer-manage`` read the group on every compute node; nova-scheduler and
-diskplacer-vendordata read ``profile_dirs``.
+``diskplacer-manage`` read the group on every compute node; nova-api,
+nova-scheduler, Cinder's services and diskplacer-vendordata read
+``profile_dirs``.
 """,
 )
 
@@ -55,9 +56,9 @@ All services that read profiles, each as its own user, must be able to read
 the directories. The first of the default ones is that of earlier releases: a
 process that may not look into it logs a warning and ignores it.
 
-A process reads profiles when it first needs one: restart nova-scheduler,
-diskplacer-agent, diskplacer-vendordata, cinder-scheduler and cinder-volume
-after a change. Keep the files the same on all hosts.
+A process reads profiles when it first needs one: restart nova-api,
+nova-scheduler, diskplacer-agent, diskplacer-vendordata, cinder-scheduler and
+cinder-volume after a change. Keep the files the same on all hosts.
 """,
 )
 
