@@ -12,8 +12,8 @@
 
 """Keeps the trials of the turns of disks.
 
-A disk has a trial of its own while one server there has a lowered weight, and
-another one while several have, because their turns cost more.
+A disk has a trial of its own while one server there is lowered, and another
+one while several are, because their turns cost more.
 """
 
 import collections.abc
@@ -42,9 +42,9 @@ _SEVERAL_S = 10.0
 class Load:
     """A disk at its limit whose active servers differ in weight.
 
-    ``lowered`` is the number of active servers with a lowered weight in an
-    interval, ``throughput`` the sum of both directions in bytes/s, and
-    ``servers`` are the keys of all active servers.
+    ``lowered`` is the number of active servers that :func:`count_lowered`
+    counts in an interval, ``throughput`` the sum of both directions in
+    bytes/s, and ``servers`` are the keys of all active servers.
     """
 
     lowered: int
@@ -161,6 +161,17 @@ class DiskTrials:
         if trial.left_s is None and after.left_s is not None:
             self._ended.add(key[0])
         return after
+
+
+def count_lowered(weights: collections.abc.Collection[int]) -> int:
+    """Return how many servers have at most half of the highest weight.
+
+    A light server whose class falls by one for some seconds is none of them.
+
+    :param weights: those of the active servers of a disk.
+    """
+    highest = max(weights)
+    return sum(2 * weight <= highest for weight in weights)
 
 
 def turn_s(device: Device, trial: turns.Trial) -> float | None:

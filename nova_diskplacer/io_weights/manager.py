@@ -209,10 +209,7 @@ class WeightManager:
                 self._bfq_settings.has_trial(uuid),
             ):
                 loads[sample.devices[uuid]] = disk_trials.Load(
-                    lowered=sum(
-                        weight < controllers.DEFAULT_WEIGHT
-                        for weight in weights.values()
-                    ),
+                    lowered=disk_trials.count_lowered(weights.values()),
                     throughput=throughput,
                     servers=frozenset(weights),
                 )

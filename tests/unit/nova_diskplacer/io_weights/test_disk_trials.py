@@ -43,6 +43,20 @@ class Disk:
         return 160e6 * (1 - self.cost(self.turn_s))
 
 
+class CountLoweredTest(testtools.TestCase):
+    def test_a_light_server_is_not_lowered(self):
+        for weights, count in (
+            ((100,), 0),
+            ((100, 10), 1),
+            ((90, 10), 1),
+            ((100, 90, 10), 1),
+            ((90, 100), 0),
+            ((100, 50, 10), 2),
+            ((10, 10, 5), 1),
+        ):
+            self.assertEqual(count, disk_trials.count_lowered(weights))
+
+
 class DiskTrialsTest(testtools.TestCase):
     def setUp(self):
         super().setUp()

@@ -219,7 +219,8 @@ class WeightManagerTest(testtools.TestCase):
         self.active = {A.uuid: controllers.IO_COST_CONTROLLER}
         self.apply(other=1, intervals=5)
         found = self.bfq_settings.contended
-        load = disk_trials.Load(1, 120.0, frozenset({'busy', 'idle'}))
+        # weights of 90 and 100
+        load = disk_trials.Load(0, 120.0, frozenset({'busy', 'idle'}))
         self.assertEqual([{}, {A: load}, {}, {}], found[:4])
         self.assertEqual({}, found[-1])
 
