@@ -387,6 +387,23 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
     local_path = _forward('_connections', Connections.local_path)
 
+    def _attach_volume(
+        self,
+        context: Any,
+        volume: Volume,
+        properties: dict[str, Any],
+        remote: bool = False,
+    ) -> Any:
+        """Attach a volume to this host, for Cinder itself.
+
+        :raises RekeyNotSupported: it is a clone whose key Cinder is about to
+            change, which it does by iSCSI and Fibre Channel only: an unbound
+            clone stays unbound.
+        """
+        if volume.status == 'creating' and volume.encryption_key_id:
+            raise cinder_exc.RekeyNotSupported
+        return super()._attach_volume(context, volume, properties, remote)
+
     # Images
 
     @errors.as_driver_error()

@@ -89,8 +89,9 @@ VOLUME: internals.Names = (
     ),
     Name(
         'cinder.volume.driver.VolumeDriver._attach_volume',
-        'Attaches a volume to this host, to be written to.',
-        ('context', 'volume', 'properties'),
+        'Attaches a volume to this host, to be written to. Overridden: Cinder '
+        'changes the keys of clones by it.',
+        ('context', 'volume', 'properties', 'remote'),
     ),
     Name(
         'cinder.volume.driver.VolumeDriver._detach_volume',
@@ -296,6 +297,7 @@ VOLUME: internals.Names = (
     Name('cinder.exception.ManageExistingAlreadyManaged', _ERROR),
     Name('cinder.exception.ManageExistingInvalidReference', _ERROR),
     Name('cinder.exception.ManageExistingVolumeTypeMismatch', _ERROR),
+    Name('cinder.exception.RekeyNotSupported', _ERROR),
     Name('cinder.exception.ServiceNotFound', _ERROR),
     Name('cinder.exception.VolumeDriverException', _ERROR),
     Name('cinder.exception.VolumeNotFound', _ERROR),

@@ -111,6 +111,18 @@ class EncryptionTestCase(test_driver.DriverTestCase):
         path = self.driver.local_path(clone)
         self.assertEqual(images.content, self.content(path, clone))
 
+    def test_clone_of_an_unbound_volume(self):
+        """Cinder would attach it to change its key."""
+        row = self.encrypted()
+        volume = self.api.post_volume(
+            {'volume': {'size': 1, 'source_volid': row.id}}
+        )
+        self.wait(volume['id'], 'available')
+        clone = objects.Volume.get_by_id(self.context, volume['id'])
+        self.assertIsNone(clone.provider_location)
+        self.assertIsNotNone(clone.encryption_key_id)
+        self.assertEqual({}, self.held())
+
     def test_other_provider(self):
         self.encrypted(provider='luks2', status='error')
         self.assertIn('must be of provider luks', self.log.output)
