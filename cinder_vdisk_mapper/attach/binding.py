@@ -55,66 +55,69 @@ class Binder:
     def bind(self, request: BindRequest) -> Location:
         """Allocate the vdisk and return its location.
 
+        The caller holds :func:`locked`.
+
         :raises BindingError: no disk may hold it.
         :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: the operation on the claimed disk fails.
         """
-        with _locked(request):
-            present = self.operations.backend.disks()
-            striped = striped_binding.StripeBinder(self.operations, request)
-            held = {
-                disk.uuid: vdisk
-                for disk in present
-                if (vdisk := disk.find(request.name))
-            }
-            if pieces := [vdisk for vdisk in held.values() if vdisk.stripe]:
-                return striped.resume(pieces)
-            for disk in held:
-                # a run was killed before it saved the disk, or before the
-                # whole vdisk read as zeros
-                self._create(disk, request)
-                with locks.hold(f'disk-{disk}'):
-                    self.operations.disown(
-                        disk, request.name, request.bound_for
-                    )
-                    _, vdisk = self.operations.backend.find_vdisk(
-                        disk, request.name
-                    )
-                    if vdisk.size_gb < request.size_gb:
-                        # its volume was extended since, and was not bound
-                        self.operations.extend_held(
-                            disk, request.name, request.size_gb
-                        )
-                    elif not self.operations.reserve(disk):
-                        raise errors.BindingError(
-                            f'the vdisks on disk {disk} and the claims of '
-                            'servers are larger than the disk',
-                            'the disk of the volume has no room for it',
-                        )
-                return Location((disk,))
-            claims = self._claims(request)
-            disks = [
-                disk
-                for disk in self._responsive_disks(present, claims)
-                # the volumes of a boot have no other disk
-                if request.boot_time or not disk.draining
-            ]
-            counts = _vdisks_per_disk(disks, request)
-            server = request.server
-            vdisks = server.request if server and request.of_flavor else None
-            has_disks = claims or request.boot_time
-            if server and vdisks and vdisks.legs > 1 and has_disks:
-                location = striped.bind(server, vdisks, disks, claims, counts)
-                if location:
-                    return location
-            chosen = self._claimed_disk(request, disks, claims, counts)
-            if chosen:
-                # the lock waits until a change that oversells it is undone
-                with locks.hold(f'disk-{chosen}'):
-                    self._create(chosen, request)
-            else:
-                chosen = self._bind_unclaimed(request, disks, claims, counts)
-            return Location((chosen,))
+        present = self.operations.backend.disks()
+        striped = striped_binding.StripeBinder(self.operations, request)
+        held = {
+            disk.uuid: vdisk
+            for disk in present
+            if (vdisk := disk.find(request.name))
+        }
+        if pieces := [vdisk for vdisk in held.values() if vdisk.stripe]:
+            return striped.resume(pieces)
+        for disk in held:
+            return self._resume(disk, request)
+        claims = self._claims(request)
+        disks = [
+            disk
+            for disk in self._responsive_disks(present, claims)
+            # the volumes of a boot have no other disk
+            if request.boot_time or not disk.draining
+        ]
+        counts = _vdisks_per_disk(disks, request)
+        server = request.server
+        vdisks = server.request if server and request.of_flavor else None
+        has_disks = claims or request.boot_time
+        if server and vdisks and vdisks.legs > 1 and has_disks:
+            location = striped.bind(server, vdisks, disks, claims, counts)
+            if location:
+                return location
+        chosen = self._claimed_disk(request, disks, claims, counts)
+        if chosen:
+            # the lock waits until a change that oversells it is undone
+            with locks.hold(f'disk-{chosen}'):
+                self._create(chosen, request)
+        else:
+            chosen = self._bind_unclaimed(request, disks, claims, counts)
+        return Location((chosen,))
+
+    def _resume(self, disk: str, request: BindRequest) -> Location:
+        """Bind a vdisk that is on a disk already.
+
+        A run was killed before it saved the disk, or before the whole vdisk
+        read as zeros.
+        """
+        self._create(disk, request)
+        with locks.hold(f'disk-{disk}'):
+            self.operations.disown(disk, request.name, request.bound_for)
+            _, vdisk = self.operations.backend.find_vdisk(disk, request.name)
+            if vdisk.size_gb < request.size_gb:
+                # its volume was extended since, and was not bound
+                self.operations.extend_held(
+                    disk, request.name, request.size_gb
+                )
+            elif not self.operations.reserve(disk):
+                raise errors.BindingError(
+                    f'the vdisks on disk {disk} and the claims of '
+                    'servers are larger than the disk',
+                    'the disk of the volume has no room for it',
+                )
+        return Location((disk,))
 
     def move(
         self,
@@ -124,6 +127,8 @@ class Binder:
     ) -> None:
         """Move a vdisk that is not attached to a disk of this medium.
 
+        The caller holds :func:`locked`.
+
         :param source: UUID of the disk that holds it.
         :param commit: called with the UUID of the new disk when the copy
             there is safe, before the original is deleted. If it raises an
@@ -132,39 +137,36 @@ class Binder:
         :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: an operation on a disk fails.
         """
-        with _locked(request):
-            _, vdisk = self.operations.backend.usable_vdisk(
-                source, request.name
+        _, vdisk = self.operations.backend.usable_vdisk(source, request.name)
+        self._check_not_begun(request, source)
+        self._delete_other_copies(request.name, source)
+        disks = [
+            disk
+            for disk in self._responsive_disks(
+                self.operations.backend.disks(), {}
             )
-            self._check_not_begun(request, source)
-            self._delete_other_copies(request.name, source)
-            disks = [
-                disk
-                for disk in self._responsive_disks(
-                    self.operations.backend.disks(), {}
-                )
-                if disk.uuid != source
-            ]
-            request = dataclasses.replace(
-                request,
-                volume_id=vdisk.volume_id,
-                size_gb=max(request.size_gb, vdisk.size_gb),
-            )
-            target = self._bind_unclaimed(
-                request, disks, {}, _vdisks_per_disk([], request)
-            )
-            try:
-                self.operations.backend.copy(source, request.name, target)
-                # it may have failed since
-                self.operations.backend.check_disk(target, request.name)
-            except Exception:
-                self._drop(target, request.name)
-                raise
-            if self.operations.backend.linked_disk(request.name):
-                # the next attachment chooses what it is attached as
-                self.operations.backend.link(target, request.name, False)
-            commit(target)
-            self._delete_other_copies(request.name, target)
+            if disk.uuid != source
+        ]
+        request = dataclasses.replace(
+            request,
+            volume_id=vdisk.volume_id,
+            size_gb=max(request.size_gb, vdisk.size_gb),
+        )
+        target = self._bind_unclaimed(
+            request, disks, {}, _vdisks_per_disk([], request)
+        )
+        try:
+            self.operations.backend.copy(source, request.name, target)
+            # it may have failed since
+            self.operations.backend.check_disk(target, request.name)
+        except Exception:
+            self._drop(target, request.name)
+            raise
+        if self.operations.backend.linked_disk(request.name):
+            # the next attachment chooses what it is attached as
+            self.operations.backend.link(target, request.name, False)
+        commit(target)
+        self._delete_other_copies(request.name, target)
 
     def _check_not_begun(self, request: BindRequest, source: str) -> None:
         """Check that no drain has begun to move a vdisk.
@@ -423,7 +425,7 @@ def _vdisks_per_disk(
 
 
 @contextlib.contextmanager
-def _locked(request: BindRequest) -> collections.abc.Iterator[None]:
+def locked(request: BindRequest) -> collections.abc.Iterator[None]:
     """Lock the volume, and its server if it has one."""
     server = request.server
     with (

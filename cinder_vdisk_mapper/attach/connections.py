@@ -28,12 +28,13 @@ from oslo_log import log as logging
 from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper.attach import bind_failures
 from cinder_vdisk_mapper.attach import bind_request
+from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach import copy_links
 from cinder_vdisk_mapper.attach import export
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
-from cinder_vdisk_mapper.attach.binding import Binder
 from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.releases import models
 from cinder_vdisk_mapper.cinder_api.types import Connector
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
@@ -57,6 +58,8 @@ _BEING_FILLED = ('creating', 'restoring-backup')
 
 # Status of the volumes that Cinder exports anew when it starts.
 _EXPORTED_AT_START = 'in-use'
+
+_DELETING = 'deleting'
 
 # Status of a volume that Cinder itself reads: it attaches and detaches it,
 # without an attachment in the database.
@@ -151,7 +154,9 @@ class Connections:
             disk may hold it.
         """
         here = connector.get('host') in self.names
-        binder = Binder(self.operations, self.configuration.vdisk_media)
+        binder = binding.Binder(
+            self.operations, self.configuration.vdisk_media
+        )
         request = bind_request.read(
             context, volume, self.configuration.vdisk_default_mapping
         )
@@ -173,16 +178,13 @@ class Connections:
         location = linking.where(self.operations.backend, volume)
         update: ModelUpdate = {}
         if location:
+            self._check_attachable(volume, request)
             self.operations.backend.check_location(location, name)
             for disk in location.disks:
                 binder.check_max_per_disk(request, disk)
         else:
-            location = binder.bind(request)
+            location = self._bind_once(binder, volume, request)
             update = naming.bound_to(location)
-            server = request.server
-            event_log.log_bound(
-                volume, server.uuid if server else None, location
-            )
         if not here:
             vdisk = self.operations.at(location, name)
             vdisk.activate(volume)
@@ -191,15 +193,62 @@ class Connections:
             )
         return update or None
 
+    def _bind_once(
+        self, binder: binding.Binder, volume: Volume, request: BindRequest
+    ) -> Location:
+        """Bind a volume that no other request has bound meanwhile.
+
+        The disk is saved before the volume is unlocked: a deletion, or a
+        migration, that waits for the lock finds the vdisk.
+
+        :raises DiskPlacerError: no disk may hold the volume, or it is being
+            deleted, or another backend has it.
+        """
+        with binding.locked(request):
+            linking.refresh(volume)
+            self._check_attachable(volume, request)
+            if not volume.provider_location:
+                location = binder.bind(request)
+                linking.save_disk(volume, location)
+                server = request.server
+                event_log.log_bound(
+                    volume, server.uuid if server else None, location
+                )
+        return naming.location(volume)
+
+    def _check_attachable(self, volume: Volume, request: BindRequest) -> None:
+        """Check that a volume that was just read may be attached.
+
+        :raises BindingError: it is being deleted or migrated, or another
+            backend has it.
+        """
+        reason = ''
+        if volume.status == _DELETING:
+            reason = 'is being deleted'
+        elif request.server and export.is_source(volume):
+            reason = 'is being migrated'
+        elif not self._has(volume):
+            reason = 'has moved to another host'
+        if reason:
+            raise errors.BindingError(
+                f'volume {volume.id} of {volume.host} {reason} and cannot be '
+                f'attached by {self.host}',
+                f'the volume {reason}',
+            )
+
+    def _has(self, volume: Volume) -> bool:
+        """Return whether this backend has a volume."""
+        here = volume_utils.extract_host(self.host, 'backend')
+        there = volume_utils.extract_host(volume.host or here, 'backend')
+        return bool(here == there)
+
     def bind(self, volume: Volume) -> str:
         """Bind a volume for no server and return its disk."""
         if not linking.where(self.operations.backend, volume):
-            update = self.create_export(
+            # which saves the disk
+            self.create_export(
                 cinder_context.get_admin_context(), volume, {'host': CONF.host}
             )
-            for name, value in (update or {}).items():
-                setattr(volume, name, value)
-            volume.save()
             self.operations.of(volume).activate(volume)
         return volume.provider_location or ''
 
@@ -306,9 +355,7 @@ class Connections:
             moved = self.moves.initialize_connection(volume, connector)
             if moved is not None:
                 return moved
-        here = volume_utils.extract_host(self.host, 'backend')
-        there = volume_utils.extract_host(volume.host or here, 'backend')
-        if here != there:
+        if not self._has(volume):
             return handover.connect_by_new_backend(volume, connector)
         backend, path = self.operations.backend, None
         if linking.where(backend, volume) and _has_server(volume):

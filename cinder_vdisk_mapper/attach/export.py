@@ -25,6 +25,8 @@ from oslo_utils import importutils
 
 from cinder_vdisk_mapper.cinder_api.types import Connector
 from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.cinder_api.types import attachments
+from cinder_vdisk_mapper.cinder_api.types import is_migrating
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
 from nova_diskplacer.host import lio
@@ -50,6 +52,22 @@ def needs_remote_export(volume: Volume) -> bool:
     migration = volume.migration_status or ''
     return migration.startswith(_TARGET) and not any(
         attachment.instance_uuid for attachment in volume.volume_attachment
+    )
+
+
+def is_source(volume: Volume) -> bool:
+    """Return whether a volume that no server has is being migrated.
+
+    Servers that have it keep it: Nova copies it for them.
+    """
+    migration = volume.migration_status
+    return (
+        is_migrating(migration)
+        and not (migration or '').startswith(_TARGET)
+        and all(
+            attachment.attach_status != 'attached'
+            for attachment in attachments(volume)
+        )
     )
 
 
@@ -118,6 +136,8 @@ class Exporter:
         try:
             made = self._create(context, volume, path)
         except exception.DiskPlacerError:
+            # a target without a portal would hold the vdisk open for ever
+            self._try_remove_parts(volume)
             self.forget(volume)
             raise
         LOG.info('Volume %s is exported: %s', volume.id, made['location'])

@@ -29,14 +29,16 @@ from cinder import exception as cinder_exc
 from cinder.volume import volume_utils
 from oslo_db import exception as db_exc
 from oslo_log import log as logging
+from oslo_utils import uuidutils
 
 from cinder_vdisk_mapper.attach import bind_request
+from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
-from cinder_vdisk_mapper.attach.binding import Binder
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
 from cinder_vdisk_mapper.cinder_api.types import Snapshot
 from cinder_vdisk_mapper.cinder_api.types import Volume
+from cinder_vdisk_mapper.cinder_api.types import attachments
 from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
@@ -116,6 +118,19 @@ class Migration:
         :raises DiskPlacerError: it cannot be moved.
         """
         location = linking.where(self.operations.backend, volume)
+        target = parse_location(
+            (host.get('capabilities') or {}).get('location_info')
+        )
+        if target and not location:
+            with locks.hold(f'volume-{volume.id}'):
+                _check_unattached(volume)
+                location = naming.location(volume)
+                if not location:
+                    # at most a killed attempt to bind it has left a vdisk
+                    self.operations.delete_everywhere(
+                        location, naming.volume(volume)
+                    )
+                    return True, None
         if location.is_striped:
             raise errors.BindingError(
                 f'volume {volume.id} is striped over disks {location} and '
@@ -124,16 +139,9 @@ class Migration:
                 'of it there',
                 'a striped volume cannot be migrated',
             )
-        target = parse_location(
-            (host.get('capabilities') or {}).get('location_info')
-        )
-        if target is None:
-            return False, None
         disk = location.disk
-        if not disk:
-            # at most a killed attempt to bind it has left a vdisk
-            self.operations.delete_everywhere(location, naming.volume(volume))
-            return True, None
+        if not target or not disk:
+            return False, None
         if not target.shares_disks(self.here):
             return False, None
         self.operations.backend.check_disk(disk)
@@ -160,7 +168,11 @@ class Migration:
             except exception.DiskPlacerError as error:
                 # the volume has moved, and nothing depends on the owner
                 LOG.warning('%s keeps its former owner: %s', name, error)
-        return {'_name_id': new_volume.name_id, **naming.bound_to(location)}
+        # Cinder exchanges all other fields of both volumes afterwards
+        return {
+            '_name_id': new_volume.name_id,
+            'provider_location': str(location) or None,
+        }
 
     def update_provider_info(
         self, volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
@@ -173,8 +185,9 @@ class Migration:
         works on, does not delay the start: the next operation begins with it.
 
         :returns: the changes of volumes whose disk the API does not tell,
-            because an earlier release has bound them; and those of snapshots
-            that an earlier release has made.
+            because an earlier release has bound them, or of which it tells
+            the former one, because Cinder has copied them with an earlier
+            release; and those of snapshots that an earlier release has made.
         """
         try:
             moved = self._moved(volumes)
@@ -194,7 +207,8 @@ class Migration:
         return [
             {'id': volume.id, 'provider_id': volume.provider_location}
             for volume in volumes
-            if volume.provider_location and not volume.provider_id
+            if volume.provider_location
+            and (not volume.provider_id or _names_former_disk(volume))
         ], _updates_of_snapshots(volumes, snapshots)
 
     def _moved(self, volumes: Sequence[Volume]) -> list[Volume]:
@@ -254,14 +268,43 @@ class Migration:
         )
         backend = self.operations.backend
         vdisk = event_log.find(backend, Location((disk,)), request.name)
-        binder = Binder(self.operations, media)
-        binder.move(
-            request,
-            disk,
-            lambda target: linking.save_disk(volume, Location((target,))),
-        )
+        with binding.locked(request):
+            _check_unattached(volume)
+            binding.Binder(self.operations, media).move(
+                request,
+                disk,
+                lambda target: linking.save_disk(volume, Location((target,))),
+            )
         target = volume.provider_location or ''
         event_log.log_moved(volume, vdisk, volume.size, disk, target)
+
+
+def _names_former_disk(volume: Volume) -> bool:
+    """Return whether ``provider_id`` has other disks than the volume.
+
+    That of an exported volume has the location of the export.
+    """
+    return naming.is_exported(volume) and all(
+        uuidutils.is_uuid_like(disk)
+        for disk in (volume.provider_id or '').split(',')
+    )
+
+
+def _check_unattached(volume: Volume) -> None:
+    """Check that no server has attached a volume since it was read.
+
+    One that is migrated is attached to none from now on, see
+    ``connections``. The caller holds the lock of the volume, which is read
+    again.
+
+    :raises BindingError: one has, or is about to.
+    """
+    linking.refresh(volume)
+    if attachments(volume):
+        raise errors.BindingError(
+            f'volume {volume.id} is attached and cannot be migrated',
+            'a volume that is attached cannot be migrated',
+        )
 
 
 def _updates_of_snapshots(

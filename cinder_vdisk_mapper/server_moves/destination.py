@@ -30,8 +30,8 @@ from cinder import objects
 from cinder.volume import volume_utils
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper.attach import binding
 from cinder_vdisk_mapper.attach.bind_request import BindRequest
-from cinder_vdisk_mapper.attach.binding import Binder
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Volume
@@ -112,10 +112,11 @@ class Destination:
                 raise checks.refused(
                     volume, 'its server claims no disks there'
                 )
-            Binder(self.operations, self.media).bind(
-                # it fills a claim, or is not bound
-                dataclasses.replace(request, boot_time=True)
-            )
+            with binding.locked(request):
+                binding.Binder(self.operations, self.media).bind(
+                    # it fills a claim, or is not bound
+                    dataclasses.replace(request, boot_time=True)
+                )
 
     def connect(self, volume: Volume) -> dict[str, Any]:
         """Attach the vdisk of the source; returns the connection.

@@ -188,7 +188,7 @@ class HandoverTestCase(test_driver.DriverTestCase):
             (here.operations, 'delete_everywhere', False, (HERE, None)),
             (here.operations, 'delete_everywhere', True, (HERE, None)),
             (handover, 'hand_over', True, (THERE, None)),
-            (there, 'create_export', True, (THERE, None)),
+            (there, 'create_export', True, (THERE, self.disk)),
             (there, 'initialize_connection', False, (THERE, self.disk)),
         ):
             self.assertEqual(

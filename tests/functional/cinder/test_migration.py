@@ -166,6 +166,8 @@ class HostTestCase(MigrationTestCase):
                 (SSD, self.ssd), (row.host, row.provider_location)
             )
             self.assertNotEqual(volume['id'], row.name_id)
+            # what the API shows, and by what an export is told
+            self.assertEqual(row.provider_location, row.provider_id)
             self.wait_until(
                 lambda: len(self.held()) == 1, 'the original is deleted'
             )

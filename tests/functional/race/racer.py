@@ -97,17 +97,17 @@ class Thread(threading.Thread):
 
     def bind(self, volume_id, server=None):
         """Bind a volume of 1 GiB and return its disk."""
-        (disk,) = self.binder.bind(
-            bind_request.BindRequest(
-                name=f'volume-{volume_id}',
-                volume_id=volume_id,
-                size_gb=1,
-                server=server,
-                boot_time=server is not None,
-                policy=self.random.choice(mapping.names_on_one_disk()),
-                attached=dict,
-            )
+        request = bind_request.BindRequest(
+            name=f'volume-{volume_id}',
+            volume_id=volume_id,
+            size_gb=1,
+            server=server,
+            boot_time=server is not None,
+            policy=self.random.choice(mapping.names_on_one_disk()),
+            attached=dict,
         )
+        with binding.locked(request):
+            (disk,) = self.binder.bind(request)
         return disk
 
     def create(self):

@@ -90,7 +90,8 @@ class BindingTestCase(testtools.TestCase):
 
     def bind(self, what):
         """Bind a vdisk and return the text of its location."""
-        return str(self.binder.bind(what))
+        with binding.locked(what):
+            return str(self.binder.bind(what))
 
     def reserved(self):
         """Return the reserved GiB of each disk."""
@@ -555,7 +556,8 @@ class LocksTestCase(BindingTestCase):
 
         def bind(media):
             binder = binding.Binder(self.operations, media)
-            results.append(str(binder.bind(request(media))))
+            with binding.locked(request(media)):
+                results.append(str(binder.bind(request(media))))
 
         threads = [
             threading.Thread(target=bind, args=(media,))

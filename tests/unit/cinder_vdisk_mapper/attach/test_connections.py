@@ -13,11 +13,13 @@
 
 from unittest import mock
 
+from cinder import exception as cinder_exc
 from cinder import objects
 
 from cinder_vdisk_mapper.attach import handover
 from cinder_vdisk_mapper.cinder_api.releases import models
 from cinder_vdisk_mapper.vdisks import layouts
+from cinder_vdisk_mapper.vdisks import locks
 from nova_diskplacer import exception
 from tests.unit.cinder_vdisk_mapper import test_driver
 
@@ -180,6 +182,76 @@ class ConnectionsTestCase(test_driver.DriverTestCase):
         )
         volume.save.assert_called_once_with()
         self.assertEqual(disk, self.connections.bind(volume))
+        volume.save.assert_called_once_with()
+
+    def attach_after(self, **changed):
+        """Attach an unbound volume that changes before it is locked."""
+        volume = test_driver.volume(
+            volume_attachment=[test_driver.attachment('server')]
+        )
+        times = iter(range(9))
+
+        def refresh():
+            # the first time is to find out whether it is bound
+            if next(times):
+                volume.configure_mock(**changed)
+
+        volume.refresh.side_effect = refresh
+        return self.export(volume)
+
+    def test_another_request_has_bound_it(self):
+        self.operations.backend.create('b', NAME, 'id', None, 10)
+        self.assertEqual(
+            'b', self.attach_after(provider_location='b', provider_id='b')
+        )
+        self.assertEqual(['b'], self.operations.backend.disks_holding(NAME))
+
+    def test_a_volume_that_is_gone_is_not_bound(self):
+        for changed, reason in (
+            ({'status': 'deleting'}, 'is being deleted'),
+            ({'migration_status': 'migrating'}, 'is being migrated'),
+            ({'host': 'there@vdisk#vdisk'}, 'has moved to another host'),
+        ):
+            error = self.assertRaises(
+                cinder_exc.VolumeDriverException, self.attach_after, **changed
+            )
+            self.assertIn(reason, str(error))
+            self.assertEqual([], self.operations.backend.disks_holding(NAME))
+
+    def test_what_may_be_attached_while_it_is_migrated(self):
+        """Cinder attaches what it copies, and Nova what a server has."""
+        self.operations.backend.create('a', NAME, 'id', None, 10)
+        attached = test_driver.attachment('server', 'attached')
+        reserved = test_driver.attachment('server')
+        for status, attachments, may in (
+            ('migrating', [], True),
+            ('migrating', [attached, reserved], True),
+            ('target:other', [reserved], True),
+            ('migrating', [reserved], False),
+        ):
+            volume = test_driver.volume(
+                provider_location='a',
+                migration_status=status,
+                volume_attachment=attachments,
+            )
+            if may:
+                self.assertIsNone(self.export(volume))
+            else:
+                self.assertRaises(
+                    cinder_exc.VolumeDriverException, self.export, volume
+                )
+
+    def test_the_disk_is_saved_while_the_volume_is_locked(self):
+        volume = test_driver.volume()
+
+        def save():
+            self.assertIsNotNone(volume.provider_location)
+            self.assertRaises(
+                locks.Held, locks.hold('volume-id', wait=False).__enter__
+            )
+
+        volume.save.side_effect = save
+        self.export(volume)
         volume.save.assert_called_once_with()
 
     def test_of_a_volume_that_was_handed_over(self):

@@ -36,10 +36,14 @@ class Target(targets.Target):
     exported = {}
     parts = {}
     broken = False
+    without_portal = False
 
     def create_export(self, context, volume, volume_path):
         if self.broken:
             raise RuntimeError('tgt-admin: not found')
+        if self.without_portal:
+            self.parts[volume['id']] = False
+            raise RuntimeError('This NetworkPortal cannot be bound')
         if not self.parts.get(volume['id'], True):
             raise RuntimeError('This Target already exists in configFS')
         self.exported[volume['id']] = volume_path
@@ -74,6 +78,7 @@ class ExporterTestCase(testtools.TestCase):
             ('exported', {}),
             ('parts', {}),
             ('broken', False),
+            ('without_portal', False),
         ):
             patch = mock.patch.object(Target, name, value)
             patch.start()
@@ -161,6 +166,12 @@ class ExporterTestCase(testtools.TestCase):
         self.volume.provider_id = self.saved[-1]
         self.exporter.remove(None, self.volume, '/path')
         self.assertEqual({}, Target.exported)
+
+    def test_a_target_without_a_portal_does_not_stay(self):
+        Target.without_portal = True
+        self.assertRaises(exception.DiskPlacerError, self.create)
+        self.assertEqual({}, Target.parts)
+        self.assertEqual('disk', self.volume.provider_id)
 
     def test_never_exported(self):
         self.exporter.disconnect(self.volume, {'host': 'other'})

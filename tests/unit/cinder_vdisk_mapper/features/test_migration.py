@@ -218,11 +218,25 @@ class StartTestCase(MigrationTestCase):
         exported = test_driver.volume(
             id='exported', provider_location='c', provider_id='192.0.2.1:3260'
         )
+        begun = test_driver.volume(
+            id='begun', provider_location='c', provider_id='begun'
+        )
+        copied = test_driver.volume(
+            id='copied',
+            provider_location='a',
+            provider_id='0f6a4b1e-6b0a-4a0e-9f0b-5a2d1f0c7e11',
+        )
         unbound = test_driver.volume(id='unbound')
         self.assertEqual(
-            ([{'id': 'id', 'provider_id': 'a'}], []),
+            (
+                [
+                    {'id': 'id', 'provider_id': 'a'},
+                    {'id': 'copied', 'provider_id': 'a'},
+                ],
+                [],
+            ),
             self.driver.update_provider_info(
-                [self.volume, told, exported, unbound], []
+                [self.volume, told, exported, begun, copied, unbound], []
             ),
         )
 
@@ -301,6 +315,27 @@ class StartTestCase(MigrationTestCase):
         self.assertStayed()
 
 
+class AttachedTestCase(MigrationTestCase):
+    def attach(self):
+        # Cinder hands the driver what its API has read long before
+        self.volume.refresh.side_effect = lambda: setattr(
+            self.volume, 'volume_attachment', [test_driver.attachment('s')]
+        )
+
+    def test_a_volume_that_was_attached_meanwhile_stays(self):
+        self.attach()
+        error = self.assertRaises(
+            cinder_exc.VolumeDriverException, self.migrate
+        )
+        self.assertIn('is attached', str(error))
+        self.assertStayed()
+
+    def test_an_unbound_one_too(self):
+        self.volume = test_driver.volume()
+        self.attach()
+        self.assertRaises(cinder_exc.VolumeDriverException, self.migrate)
+
+
 class MigratedTestCase(MigrationTestCase):
     def test_vdisk_is_given_to_the_volume(self):
         new = test_driver.volume(
@@ -311,7 +346,7 @@ class MigratedTestCase(MigrationTestCase):
         )
         for status, owner in (('in-use', 'temporary'), ('available', 'id')):
             self.assertEqual(
-                {'_name_id': 'temporary', **naming.bound_to('b')},
+                {'_name_id': 'temporary', 'provider_location': 'b'},
                 self.driver.update_migrated_volume(
                     None, self.volume, new, status
                 ),
@@ -325,7 +360,7 @@ class MigratedTestCase(MigrationTestCase):
     def test_unbound(self):
         new = test_driver.volume(id='temporary', name_id='temporary')
         self.assertEqual(
-            {'_name_id': 'temporary', **naming.bound_to(None)},
+            {'_name_id': 'temporary', 'provider_location': None},
             self.driver.update_migrated_volume(
                 None, self.volume, new, 'available'
             ),

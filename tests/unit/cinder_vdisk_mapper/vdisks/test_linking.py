@@ -474,7 +474,7 @@ class EntriesTestCase(_Entries):
 
     def test_migrated_by_cinder(self):
         self.assertEqual(
-            {'_name_id': 'id', **naming.bound_to('b')},
+            {'_name_id': 'id', 'provider_location': 'b'},
             self.found(self.migrated),
         )
 
