@@ -82,6 +82,7 @@ class CacheModes:
         }
         in_use: dict[str, set[str]] = {FILE: set(), BLOCK: set()}
         own = dict(sources)
+        differing = set()
         for server, path, disk in usage.vdisks_in_use(servers, disks):
             source, mode = own[disk], server.caches.get(path)
             if usage.is_made_device(path):
@@ -91,8 +92,10 @@ class CacheModes:
             in_use[source].add(mode)
             configured = self._configured.get(source)
             if configured and _effective(mode) != configured:
+                # a server may have vdisks of both types
+                differing.add(subject := (server.uuid, source, mode))
                 self._log.log(
-                    (server.uuid, mode),
+                    subject,
                     'Server %s has vdisks with cache mode %s, nova-compute is '
                     'configured for %s=%s: the server or nova-compute has not '
                     'been restarted since the change.',
@@ -101,6 +104,7 @@ class CacheModes:
                     source,
                     configured,
                 )
+        self._log.clear_except(differing)
         modes = self._configured or {
             source: _effective(source_modes.pop())
             if len(source_modes) == 1

@@ -116,6 +116,8 @@ class QueueTuner:
                 )
             else:
                 self._log.clear(uuid)
+        served = {one.uuid for users in by_disk.values() for one in users}
+        self._log.clear_except(served | tasks.keys())
 
     def _tune_disk(
         self, disk: discover.Disk, servers: list[libvirt_servers.Server]
@@ -149,6 +151,7 @@ class QueueTuner:
         for server in servers:
             name = server.extra_specs.get(PROFILE)
             if name is None:
+                self._log.clear(server.uuid)
                 continue
             try:
                 profile = self._profiles.find(name)
@@ -160,6 +163,7 @@ class QueueTuner:
                     error,
                 )
                 continue
+            self._log.clear(server.uuid)
             of_disk[profile.name] = profile
         return [of_disk[name] for name in sorted(of_disk)]
 

@@ -142,6 +142,23 @@ class CacheModesTest(base.BaseTestCase):
         self.assertEqual(1, self.log.output.count('file=directsync'))
         self.assertNotIn('block=', self.log.output)
 
+    def test_both_types_differ(self):
+        self.configure('file=directsync,block=none')
+        server = self.server(file='writeback', block='writeback')
+        for _ in range(2):
+            self.assertEqual(('directsync', 'none'), self.of(server))
+        self.assertEqual(1, self.log.output.count('file=directsync'))
+        self.assertEqual(1, self.log.output.count('block=none'))
+
+    def test_a_difference_that_comes_back(self):
+        self.configure('file=directsync')
+        for mode in ('writeback', 'directsync', 'writeback'):
+            self.of(self.server(file=mode))
+        self.assertEqual(2, self.log.output.count('file=directsync'))
+        # nothing is kept of a server that is gone
+        self.of()
+        self.assertEqual({}, self.modes._log._last)
+
     def test_no_configuration(self):
         self.write('nonsense')
         server = self.server(file='writeback')

@@ -412,6 +412,22 @@ class TunerTest(base.BaseTestCase):
         self.assertEqual(1, self.log.output.count('no profile nonesuch'))
         self.assertIn('server-nonesuch', self.log.output)
 
+    def test_a_profile_that_is_missing_again(self):
+        server = make_server('nonesuch')
+        for profile in ('nonesuch', 'deep', 'nonesuch', None, 'nonesuch'):
+            specs = make_server(profile).extra_specs
+            self.tuner.apply(
+                [dataclasses.replace(server, extra_specs=specs)], [self.disk]
+            )
+        self.assertEqual(3, self.log.output.count('no profile nonesuch'))
+
+    def test_nothing_is_kept_of_what_is_gone(self):
+        self.kernel.shared = {'sda'}
+        self.apply('nonesuch', 'deep')
+        self.assertEqual(2, len(self.tuner._log._last))
+        self.apply('nonesuch', 'deep', disks=[])
+        self.assertEqual({}, self.tuner._log._last)
+
     def test_a_queue_that_others_share(self):
         self.kernel.shared.add('sda')
         for _ in range(2):
