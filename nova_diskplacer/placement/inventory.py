@@ -32,6 +32,11 @@ from nova_diskplacer.placement.client import Resources
 
 _ATTEMPTS = 10
 
+# Placement's largest amount: its capacity alone bounds a claim. Placement
+# lets a server keep what exceeds the capacity of a disk, but nothing that
+# exceeds this, and a disk may turn out to have less than it had.
+_MAX_UNIT = 0x7FFFFFFF
+
 
 @dataclasses.dataclass(frozen=True)
 class DiskFigures:
@@ -337,7 +342,7 @@ def inventories(figures: DiskFigures) -> Inventories:
             'total': total,
             'reserved': reserved,
             'min_unit': 1,
-            'max_unit': total,
+            'max_unit': _MAX_UNIT,
             'step_size': 1,
             'allocation_ratio': 1.0,
         }

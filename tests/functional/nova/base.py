@@ -42,6 +42,7 @@ from sqlalchemy import exc
 
 from nova_diskplacer import conf
 from nova_diskplacer import reports
+from nova_diskplacer.placement import inventory as disk_inventory
 from nova_diskplacer.placement import ledger
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import report_listener
@@ -87,13 +88,11 @@ class Disk:
 def _published(disk):
     """Return the inventories and the traits of a disk."""
     reserved = disk.reserved_gb if disk.health == 'ok' else disk.total_gb
-    gb = {
-        'total': disk.total_gb,
-        'reserved': reserved,
-        'max_unit': disk.total_gb,
-    }
-    mbps = {'total': disk.total_mbps, 'max_unit': disk.total_mbps}
-    return {GB: gb, MBPS: mbps}, [TRAITS[disk.medium], MARK]
+    figures = disk_inventory.DiskFigures(
+        disk.total_gb, reserved, 0, disk.total_mbps, 0
+    )
+    inventories = disk_inventory.inventories(figures)
+    return inventories, [TRAITS[disk.medium], MARK]
 
 
 class Host:

@@ -96,6 +96,21 @@ class MoveTestCase(base.CloudTestCase):
         self._delete_server(server)
         self.assert_unused()
 
+    def test_migrate_off_disks_that_were_measured(self):
+        """They have less throughput than the server claims of them."""
+        server = self.boot(self.flavor(vdisks=2, vdisk_gb=100, vdisk_mbps=140))
+        source = self.host_of(server)
+        old = self.claims(server['id'])
+        for disk in source.disks.values():
+            disk.total_mbps = 122
+            source.publish(disk)
+        self.report()
+        self._migrate_server(server)
+        self.assertIsNot(source, self.host_of(server))
+        self.assertEqual(old, self.migration_claims(server))
+        self._revert_resize(server)
+        self.assertEqual(old, self.claims(server['id']))
+
     def test_live_migrate(self):
         server = self.boot(self.vdisks)
         source = self.host_of(server).name

@@ -658,7 +658,7 @@ def inventories(figures):
             'total': total,
             'reserved': reserved,
             'min_unit': 1,
-            'max_unit': total,
+            'max_unit': 2147483647,
             'step_size': 1,
             'allocation_ratio': 1.0,
         }

@@ -181,7 +181,7 @@ class SyncDiskTest(base.BaseTestCase):
                     'total': 100,
                     'reserved': 10,
                     'min_unit': 1,
-                    'max_unit': 100,
+                    'max_unit': 2147483647,
                     'step_size': 1,
                     'allocation_ratio': 1.0,
                 },
@@ -189,13 +189,23 @@ class SyncDiskTest(base.BaseTestCase):
                     'total': 150,
                     'reserved': 0,
                     'min_unit': 1,
-                    'max_unit': 150,
+                    'max_unit': 2147483647,
                     'step_size': 1,
                     'allocation_ratio': 1.0,
                 },
             },
             provider.held,
         )
+
+    def test_a_disk_that_has_less_than_is_claimed(self):
+        """Placement changes no claim above the largest unit, even to less."""
+        provider = Provider()
+        self.sync(provider, disk())
+        provider.claim('server-1', 90)
+        self.sync(provider, disk(total_gb=80, mbps=120))
+        for name, before in ((GB, 100), (MBPS, 150)):
+            self.assertLess(provider.held[name]['total'], before)
+            self.assertGreaterEqual(provider.held[name]['max_unit'], before)
 
     def test_writes_nothing_that_is_there_already(self):
         provider = Provider()
