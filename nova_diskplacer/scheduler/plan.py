@@ -134,18 +134,19 @@ class DiskPlan:
     """A server's request and the vdisks of its attached volumes.
 
     ``own_vdisks`` were bound for this server, attached or not, and count as
-    the request's. So do ``kept_vdisks``, which were bound for another server:
-    their disks reserve their GiB. ``other_vdisks`` do not count. A policy that
-    spreads vdisks counts all of them on their disks. Volumes that are no
-    vdisks of the flavor, such as the one that the server boots from, are in
-    none. If there are any of them, disks are chosen on their host only, or on
-    two hosts that report all of them. ``reserved_for_others`` are the GiB of
-    the disks with own vdisks that are to be reserved for anything else; what
-    is reserved beyond them is for the own vdisks. A disk that is missing
-    reserves nothing for them. ``beside_gb`` are the sizes of new volumes that
-    are no vdisks of the flavor: the host must have room for them, unclaimed.
-    ``unreported`` is the number of attached vdisks that no report has, as
-    their disk is missing: they take the places of new ones, but no space.
+    the request's. So do ``kept_vdisks``, which were bound for another server
+    or for none: their disks reserve their GiB. ``other_vdisks`` do not count.
+    A policy that spreads vdisks counts all of them on their disks. Volumes
+    that are no vdisks of the flavor, such as the one that the server boots
+    from, are in none. If there are any of them, disks are chosen on their host
+    only, or on two hosts that report all of them. ``reserved_for_others`` are
+    the GiB of the disks with own vdisks that are to be reserved for anything
+    else; what is reserved beyond them is for the own vdisks. A disk that is
+    missing reserves nothing for them. ``beside_gb`` are the sizes of new
+    volumes that are no vdisks of the flavor: the host must have room for them,
+    unclaimed. ``unreported`` is the number of attached vdisks that no report
+    has, as their disk is missing: they take the places of new ones, but no
+    space.
     """
 
     request: flavor.VDiskRequest

@@ -215,23 +215,26 @@ def _kept(
     request: flavor.VDiskRequest,
     vdisks: collections.abc.Sequence[BoundVDisk],
 ) -> tuple[BoundVDisk, ...]:
-    """Return the vdisks of another server that a server brings as its own.
+    """Return the vdisks that a server brings as its own.
 
-    A volume beside the vdisks of a flavor is bound for no server. Only Cinder
-    knows its type: new volumes of the boot count before.
+    They were bound for another server, or for none: a clone, for example. So
+    is a volume beside the vdisks of a flavor, and only Cinder knows its type.
+    New volumes of the boot and vdisks of another server count before it, and
+    a blank one that Nova has made for the server is one beside them.
 
     :param vdisks: those that are not the server's.
     """
-    sizes = {volume.volume_id: volume.size_gb for volume in attached_to(spec)}
+    volumes = {volume.volume_id: volume for volume in attached_to(spec)}
+    owned = {v.volume_id for v in vdisks if v.server_id}
     reported = collections.Counter[tuple[str, str]]()
     for vdisk in vdisks:
         reported[vdisk.volume_id, vdisk.provider] += vdisk.size_gb
     alike = {
         v.volume_id
         for v in vdisks
-        if v.server_id
+        if (v.volume_id in owned or not volumes[v.volume_id].is_blank)
         and request.is_vdisk(
-            sizes.get(v.volume_id) or reported[v.volume_id, v.provider],
+            volumes[v.volume_id].size_gb or reported[v.volume_id, v.provider],
             None,
             False,
         )
@@ -243,7 +246,8 @@ def _kept(
         )
         for volume in volumes_of(spec).at_boot or ()
     )
-    chosen = sorted(alike)[: max(0, request.vdisks - new)]
+    ordered = sorted(alike, key=lambda uuid: (uuid not in owned, uuid))
+    chosen = ordered[: max(0, request.vdisks - new)]
     return tuple(v for v in vdisks if v.volume_id in chosen)
 
 

@@ -255,11 +255,22 @@ class NoVDisksAskedTestCase(VolumesTestCase):
 
 
 class KeptVolumesTestCase(VolumesTestCase):
-    """A server brings the vdisks of one that was deleted."""
+    """A server brings the vdisks of one that was deleted, or of none."""
 
     disks_count = 3
 
     def test_they_are_the_vdisks_of_the_next_server(self):
+        self.assert_vdisks_of_the_next_server()
+
+    def test_vdisks_of_no_server_are_those_of_the_next_one(self):
+        """As of clones."""
+        self.assert_vdisks_of_the_next_server(is_owned=False)
+
+    def assert_vdisks_of_the_next_server(self, is_owned=True):
+        """Check what the next server claims.
+
+        :param is_owned: the vdisks were bound for the deleted one.
+        """
         flavor = self.flavor(vdisks=2, vdisk_gb=100, vdisk_mbps=50)
         server = self.boot(flavor)
         kept = [self.volumes.create(100) for _ in range(2)]
@@ -270,6 +281,10 @@ class KeptVolumesTestCase(VolumesTestCase):
             self.api.delete_server_volume(server['id'], volume)
             self._wait_for_volume_detach(server['id'], volume)
         self._delete_server(server)
+        if not is_owned:
+            for disk in self.hosts[host].disks.values():
+                for vdisk in disk.vdisks:
+                    vdisk['server_id'] = None
         self.reconcile()
         self.fill(host)
         # one disk is left, and it needs none

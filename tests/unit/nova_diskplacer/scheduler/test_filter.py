@@ -231,81 +231,106 @@ class FilterTest(FilterTestCase):
         with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
             self.assertEqual(['host1'], self._passed())
 
-    def test_kept_volumes_are_the_vdisks_of_the_next_server(self):
-        """Their disks reserve them: nothing is claimed beside them."""
-        for disks, kept, claimed in ((4, 4, 0), (12, 4, 0), (6, 2, 2)):
-            for number in range(3):
-                held = range(kept if number == 1 else 0)
-                self._report(
-                    number,
-                    *(
-                        fakes.disk(
-                            number,
-                            i,
-                            vdisks=[fakes.vdisk(f'v{i}', 'deleted')]
-                            if i in held
-                            else [],
-                            reserved_gb=10 if i in held else 0,
-                        )
-                        for i in range(disks)
-                    ),
-                )
-            self.attached = [
-                AttachedVolume(f'v{i}', None, size_gb=10) for i in range(kept)
-            ]
-            with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
-                passed = self._passed(spec(vdisks='4', vdisk_gb='10'))
-            self.assertEqual(['host1'], passed)
-            candidate = self.hosts[1].allocation_candidates[0]
-            uuids = [fakes.disk_uuid(1, i) for i in range(disks)]
-            self.assertEqual(
-                claimed, len(candidate['allocations'].keys() & set(uuids))
-            )
-            self.assertFalse(
-                candidate['allocations'].keys() & set(uuids[:kept])
-            )
-            self.hosts = [fakes.host_state(number) for number in range(3)]
+    def _keep(self, owner, disks, kept, **asked):
+        """Have a server of 4 vdisks bring volumes with vdisks on host1.
 
-    def test_kept_volumes_claim_the_mbps_of_the_flavor(self):
+        :param owner: the server that they were bound for.
+        :param disks: of each host; the first ones of host1 have a vdisk each.
+        :param kept: the number of the volumes.
+        :returns: what is claimed on the disks of host1, by number.
+        """
         for number in range(3):
+            held = range(kept if number == 1 else 0)
             self._report(
                 number,
                 *(
                     fakes.disk(
                         number,
                         i,
-                        vdisks=[fakes.vdisk(f'v{i}', 'deleted')]
-                        if number == 1
+                        vdisks=[fakes.vdisk(f'v{i}', owner)]
+                        if i in held
                         else [],
-                        reserved_gb=10,
+                        reserved_gb=10 if i in held else 0,
                     )
-                    for i in range(2)
+                    for i in range(disks)
                 ),
             )
         self.attached = [
-            AttachedVolume(f'v{i}', None, size_gb=10) for i in range(2)
+            AttachedVolume(f'v{i}', None, size_gb=10) for i in range(kept)
         ]
+        self.hosts = [fakes.host_state(number) for number in range(3)]
         with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
-            self._passed(spec(vdisks='2', vdisk_gb='10', vdisk_mbps='50'))
-        candidate = self.hosts[1].allocation_candidates[0]
-        for i in range(2):
+            passed = self._passed(spec(vdisks='4', vdisk_gb='10', **asked))
+        self.assertEqual(['host1'], passed)
+        claimed = self.hosts[1].allocation_candidates[0]['allocations']
+        return {
+            i: claimed[disk]['resources']
+            for i in range(disks)
+            if (disk := fakes.disk_uuid(1, i)) in claimed
+        }
+
+    def test_kept_volumes_are_the_vdisks_of_the_next_server(self):
+        """Their disks reserve them: nothing is claimed beside them."""
+        for owner, at_boot in (
+            ('deleted', None),
+            ('deleted', [BootVolume(10, None)]),
+            # clones, for example
+            (None, None),
+            (None, [BootVolume(10, None)]),
+        ):
+            for disks, kept, new in ((4, 4, 0), (12, 4, 0), (6, 2, 2)):
+                # without pending choices
+                self.cache = fakes.make_cache(clock=self.clock)
+                self.at_boot = at_boot and at_boot * kept
+                with self.subTest(owner=owner, at_boot=at_boot, kept=kept):
+                    claims = self._keep(owner, disks, kept)
+                    self.assertEqual(new, len(claims))
+                    self.assertFalse(claims.keys() & set(range(kept)))
+
+    def test_vdisks_of_another_server_count_before_those_of_none(self):
+        self.attached = [AttachedVolume(v, 'host1') for v in 'vw']
+        plans = []
+        for owners in (('deleted', None), (None, 'deleted')):
+            self._report(
+                1,
+                *(
+                    fakes.disk(1, i, vdisks=[fakes.vdisk(name, owner)])
+                    for i, (name, owner) in enumerate(
+                        zip('vw', owners, strict=True)
+                    )
+                ),
+            )
+            wanted = spec(vdisks='1', vdisk_gb='10')
+            with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
+                self.assertEqual(['host1'], self._passed(wanted))
+            plan, *_ = disk_request.state_of(wanted).choice
+            plans.append([vdisk.volume_id for vdisk in plan.kept_vdisks])
+        self.assertEqual([['v'], ['w']], plans)
+
+    def test_kept_volumes_claim_the_mbps_of_the_flavor(self):
+        for owner in ('deleted', None):
             self.assertEqual(
-                {'CUSTOM_VDISK_MBPS': 50},
-                candidate['allocations'][fakes.disk_uuid(1, i)]['resources'],
+                dict.fromkeys(range(4), {'CUSTOM_VDISK_MBPS': 50}),
+                self._keep(owner, 4, 4, vdisk_mbps='50'),
             )
 
     def test_the_root_takes_no_place_of_a_vdisk(self):
         """Nor does any other volume that is no vdisk of the flavor."""
-        for is_root, size, places in (
-            (True, '10', 3),
-            (False, '20', 3),
-            (False, '10', 2),
+        for kind, size, places in (
+            ({'is_root': True}, '10', 3),
+            ({}, '20', 3),
+            # the driver has bound it, and found it beside the vdisks
+            ({'is_blank': True}, '10', 2),
+            ({}, '10', 3),
         ):
             self._bind('')
-            self.attached = [AttachedVolume('v', 'host1', is_root)]
+            self.attached = [AttachedVolume('v', 'host1', **kind)]
             for number in (2, 3):
                 wanted = spec(vdisks=str(number), vdisk_gb=size)
-                with self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'):
+                with (
+                    self.subTest(**kind, size=size),
+                    self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'),
+                ):
                     self.assertEqual(
                         ['host1'] if number <= places else [],
                         self._passed(wanted),
