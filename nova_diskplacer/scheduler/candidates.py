@@ -25,8 +25,8 @@ elsewhere:
 - ``__bool__`` and ``__getitem__`` query Placement and choose disks, for the
   one host that Nova is about to claim on and not for the thousands that pass
   the filter. Concurrent requests so choose different disks instead of failing
-  on the same ones.
-- ``__getitem__`` counts the chosen disks as used until the claim shows.
+  on the same ones. They count as used until the claim shows.
+- ``__bool__`` is false if the host does not hold the vdisks any more.
 - The item is garbage collected when Nova is done with the request. By that
   the scheduler detects a failed claim (``pending_claims``).
 
@@ -160,17 +160,14 @@ class FilterRun:
     def is_usable(self, host: typing.Any, index: int) -> bool:
         """Return whether Nova should claim on a host or list it.
 
-        A host that has not been tried is usable: the claim shows if it holds
-        the vdisks.
+        The disks of the claim are chosen to know it. A claim alone would not
+        tell: nobody claims room for volumes beside the vdisks.
         """
         if self.is_claimed:
             # a host that is in the list several times is one alternate
             if not self.only_alternates and index in self._alternates:
                 return False
             return self._alternate(host, index) is not None
-        required = self.alignment is not None and self.alignment.required
-        if not required and not self._tries[index]:
-            return True
         choice = self._choose_for_claim(host, index)
         self._next = index, choice
         if choice is None:
@@ -192,7 +189,14 @@ class FilterRun:
         else:
             choice = self._choose_for_claim(host, index)
         self._next = None
-        return choice or self._filter_choice(index)
+        if choice is not None:
+            return choice
+        # Nova takes the candidate without a look whether it is usable
+        if not self.is_claimed:
+            self._pending_claim = pending_claims.PendingClaim(
+                host, lambda: None
+            )
+        return self._filter_choice(index)
 
     def track(self, candidate: pending_claims.Candidate) -> None:
         """Keep the last choice pending as long as Nova keeps the candidate."""

@@ -50,9 +50,19 @@ class DiskCandidatesTest(unittest.TestCase):
             patch.start()
             self.addCleanup(patch.stop)
 
-    def _run(self, vdisks=1, own=(), **changes):
+    def _run(self, vdisks=1, own=(), beside_gb=(), **changes):
         request = flavor.VDiskRequest(vdisks, 10, **changes)
-        return functools.partial(self._make_run, DiskPlan(request, own))
+        plan = DiskPlan(request, own, beside_gb=beside_gb)
+        return functools.partial(self._make_run, plan)
+
+    def _fill(self, *disks):
+        """Have Placement tell that these disks are full."""
+        self.fresh = {
+            uuid: placement_client.DiskCapacity(
+                10, 10 if index in disks else 0, 150, 0
+            )
+            for index, uuid in enumerate(self.disks)
+        }
 
     def _make_run(self, plan, counts):
         choice = Choice(np.array([True]), np.array([counts]), np.array([0.5]))
@@ -191,13 +201,36 @@ class DiskCandidatesTest(unittest.TestCase):
         candidate = self._candidates([1, 0, 0])[0]
         self.assertEqual(1, len(self._claimed(candidate)))
 
-    def test_a_full_host_still_yields_a_candidate_for_nova_to_try(self):
-        self.fresh = {
-            disk: placement_client.DiskCapacity(10, 10, 150, 0)
-            for disk in self.disks
-        }
-        candidate = self._candidates([1, 0, 0])[0]
+    def test_a_host_is_checked_before_its_first_try(self):
+        """Placement would accept vdisks without room for the root volume."""
+        for full, beside_gb, usable in (
+            ((0,), (), True),
+            ((0,), (10,), True),
+            ((0, 1), (), True),
+            ((0, 1), (10,), False),
+            ((0, 1, 2), (), False),
+        ):
+            with self.subTest(full=full, beside_gb=beside_gb):
+                self._fill(*full)
+                self.looks = []
+                run = self._run(beside_gb=beside_gb)([1, 0, 0])
+                found = self._candidates(None, run=run)
+                self.assertEqual(usable, bool(found))
+                if usable:
+                    (claimed,) = self._claimed(found[0])
+                    self.assertNotIn(self.disks.index(claimed), full)
+                # the check has chosen the disks of the claim
+                self.assertEqual([self.host.uuid], self.looks)
+
+    def test_a_full_host_that_nova_takes_unchecked(self):
+        self._fill(0, 1, 2)
+        run = self._run()([1, 0, 0])
+        candidate = self._candidates(None, run=run)[0]
         self.assertEqual([self.disks[0]], list(self._claimed(candidate)))
+        # the claim is noticed as any other
+        self.assertFalse(run.is_claimed)
+        self.host.num_instances += 1
+        self.assertTrue(run.is_claimed)
 
     def test_a_second_runreplaces_the_first(self):
         self.host.allocation_candidates = self._candidates([1, 0, 0])
@@ -220,7 +253,8 @@ class DiskCandidatesTest(unittest.TestCase):
         }
         self.host.allocation_candidates = [{'allocations': earlier}]
         self.fresh = {
-            self.disks[0]: placement_client.DiskCapacity(10, 10, 150, 0)
+            self.disks[0]: placement_client.DiskCapacity(10, 10, 150, 0),
+            self.disks[2]: placement_client.DiskCapacity(10, 0, 150, 0),
         }
         (candidate,) = self._candidates([0, 0, 1])
         self.assertEqual([10], self._gb(candidate))

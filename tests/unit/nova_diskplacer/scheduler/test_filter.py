@@ -65,7 +65,8 @@ class FilterTestCase(unittest.TestCase):
         self.task_state = None
         self.is_host_lost = False
         self.read = []
-        self.room = {}
+        # of a host in Placement, None if it does not answer
+        self.room = None
         self.looks = []
         self.claimed = {}
         for where, name, value in (
@@ -794,11 +795,16 @@ class NumaTest(FilterTestCase):
         self.assertLessEqual(disks, candidate['allocations'].keys())
 
     def test_a_host_that_turns_out_not_to_align_has_no_candidates(self):
-        self._nodes(0, 0, 0)
-        full = placement_client.DiskCapacity(100, 100, 150, 0)
-        fresh = {fakes.disk_uuid(0, 1): full}
+        free, full = (
+            placement_client.DiskCapacity(100, used, 150, 0)
+            for used in (0, 100)
+        )
+        fresh = {
+            fakes.disk_uuid(0, i): one
+            for i, one in enumerate((free, full, free))
+        }
         for numa, left in (('required', False), ('preferred', True)):
-            self._nodes(0, 0, 0)
+            self._nodes(0, 0, 0, 1)
             with mock.patch.object(
                 placement_queries, 'disks_in_tree', lambda _: fresh
             ):

@@ -46,13 +46,10 @@ class ClaimsTestCase(unittest.TestCase):
         self.looks = []
         self.tried = []
         self.refuse = 0
+        self.volumes = server_volumes.ServerVolumes()
         for where, name, value in (
             (filters.report_listener, 'get_cache', lambda: self.cache),
-            (
-                server_volumes,
-                'read',
-                lambda *_: server_volumes.ServerVolumes(),
-            ),
+            (server_volumes, 'read', lambda *_: self.volumes),
             (placement_queries, 'disks_in_tree', self._look),
             (placement_queries, 'claims_of', self.placement.claims_of),
             (
@@ -247,6 +244,27 @@ class TriesTest(ClaimsTestCase):
         with self.assertRaises(exception.NoValidHost):
             self.schedule(SERVERS[0])
         self.assertEqual(2, len(self.tried))
+
+    def test_room_beside_the_vdisks_that_others_have_claimed(self):
+        """No report shows it, and Placement would accept the vdisks."""
+        self.add_hosts(2)
+        root = server_volumes.BootVolume(100, None, True, True)
+        self.volumes = server_volumes.ServerVolumes((), [root])
+        for number in (0, 1):
+            for server in SERVERS[:4]:
+                others = {
+                    disk.uuid: {'CUSTOM_VDISK_GB': 100}
+                    for disk in self.placement.disks.values()
+                    if disk.host == number
+                }
+                del others[fakes.disk_uuid(number, 0)]
+                del others[fakes.disk_uuid(number, 1)]
+                self.placement.claim('others', others)
+                self.tried = []
+                ((host, *_),) = self.schedule(server)
+                self.assertEqual(f'host{1 - number}', host)
+                self.assertEqual([host], self.tried_hosts())
+                self.delete_all()
 
     def test_not_for_ever(self):
         self.add_hosts(1)
