@@ -17,6 +17,7 @@ hosts that have room by now, and at last does without what concurrent requests
 have chosen, because their claims may fail.
 """
 
+import collections.abc
 import typing
 
 import numpy as np
@@ -36,6 +37,10 @@ Hosts = list[typing.Any]
 
 # Number of hosts to query for room that no report shows.
 _ROOM_QUERIES = 5
+
+# As many hosts are queried without asking for room in the whole cloud: one or
+# two have the bound vdisks of a server, which the answer does not count.
+_FEW_HOSTS = 2
 
 
 class Outcome(typing.NamedTuple):
@@ -101,7 +106,7 @@ class Attempts:
         outcome = self._choose(free, choice)
         if outcome.fits or only_alternates:
             return outcome
-        if self._update_hosts_with_room():
+        if self._update_few() or self._update_hosts_with_room():
             outcome = self._choose(self._cache.free_capacity(self.rows))
         if not outcome.fits and compete and self._cache.has_pending:
             reported = self._cache.free_capacity(
@@ -129,6 +134,16 @@ class Attempts:
             choice if pack is None else pack.blend(choice), free, pack
         )
 
+    def _update_few(self) -> bool:
+        """Update all hosts if they are few.
+
+        :returns: whether they are.
+        """
+        if not 0 < len(self.hosts) <= _FEW_HOSTS:
+            return False
+        self._update(range(len(self.hosts)))
+        return True
+
     def _update_hosts_with_room(self) -> bool:
         """Update some hosts that have room according to Placement.
 
@@ -136,24 +151,24 @@ class Attempts:
 
         :returns: whether any was updated.
         """
-        cache, hosts = self._cache, self.hosts
-        if not hosts:
+        if not self.hosts or not self._cache.allow_room_query():
             return False
-        # the hosts of a later option have the same answer
-        state = disk_request.state_of(self._spec)
-        if state.roomy is None:
-            if not cache.allow_room_query():
-                return False
-            state.roomy = placement_queries.compute_nodes_with_room(
-                self._plan.request
-            )
+        roomy = placement_queries.compute_nodes_with_room(self._plan.request)
         indices = [
-            at for at, host in enumerate(hosts) if host.uuid in state.roomy
+            at for at, host in enumerate(self.hosts) if host.uuid in roomy
         ]
         shuffled = np.random.default_rng().permutation(indices)
         # there may be other reasons why the first ones do not fit
-        for index in shuffled[:_ROOM_QUERIES]:
-            capacities = placement_queries.disks_in_tree(hosts[index].uuid)
-            if capacities is not None:
-                cache.update_from_placement(int(self.rows[index]), capacities)
+        self._update(shuffled[:_ROOM_QUERIES].tolist())
         return bool(indices)
+
+    def _update(self, indices: collections.abc.Iterable[int]) -> None:
+        """Update hosts from Placement."""
+        for index in indices:
+            capacities = placement_queries.disks_in_tree(
+                self.hosts[index].uuid
+            )
+            if capacities is not None:
+                self._cache.update_from_placement(
+                    int(self.rows[index]), capacities
+                )

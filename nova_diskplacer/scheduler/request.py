@@ -65,8 +65,7 @@ class RequestState:
     """Results of the filters for one server so far; None is not known yet.
 
     ``choice`` is a plan, the rows of hosts in the cache, their disks, and the
-    choice there. ``roomy`` are the providers of compute nodes with room,
-    according to Placement.
+    choice there.
     """
 
     server_id: str
@@ -74,7 +73,6 @@ class RequestState:
     choice: (
         tuple[DiskPlan, base.Ints, list[tuple[str, ...]], Choice] | None
     ) = None
-    roomy: set[str] | None = None
     last_run: candidates.FilterRun | None = None
 
 

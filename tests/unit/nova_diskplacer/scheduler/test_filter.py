@@ -41,6 +41,9 @@ from tests.unit.nova_diskplacer.scheduler import fakes
 
 SERVER = '5e1f0000-0000-4000-8000-000000000001'
 
+# a test case replaces it
+COMPUTE_NODES_WITH_ROOM = placement_queries.compute_nodes_with_room
+
 
 def spec(**extra_specs):
     return objects.RequestSpec(
@@ -172,15 +175,85 @@ class FilterTest(FilterTestCase):
         self.assertIn('3 have no fresh report', logs.output[0])
 
     def test_looks_again_before_it_gives_up(self):
-        full = [fakes.disk(0, i, used_gb=100) for i in range(2)]
-        self._report(0, *full)
-        self.assertEqual([], self._passed())
-        self.room = {
-            disk['uuid']: placement_client.DiskCapacity(100, 0, 150, 0)
-            for disk in full
+        for hosts in (1, 3):
+            self.looks = []
+            for number in range(hosts):
+                full = [fakes.disk(number, i, used_gb=100) for i in range(2)]
+                self._report(number, *full)
+            self.assertEqual([], self._passed())
+            self.room = {
+                disk['uuid']: placement_client.DiskCapacity(100, 0, 150, 0)
+                for disk in full
+            }
+            self.clock.now += host_disk_cache.ROOM_QUERY_SECONDS
+            self.assertEqual([f'host{hosts - 1}'], self._passed())
+            self.room = None
+
+    def test_few_hosts_are_looked_at_at_any_time(self):
+        """Nobody asks for room in the whole cloud."""
+        for number in range(2):
+            self._report(number, fakes.disk(number, 0, used_gb=100))
+        for _ in range(3):
+            self.looks = []
+            self.assertEqual([], self._passed())
+            self.assertEqual(
+                [host.uuid for host in self.hosts[:2]], self.looks
+            )
+
+    def test_the_host_of_bound_vdisks_is_looked_at(self):
+        """They are most of what the server needs, on disks that are full."""
+        self.attached = [
+            AttachedVolume(f'v{i}', None, size_gb=10) for i in range(2)
+        ]
+        self.at_boot = [BootVolume(10, None)] * 3
+        vdisks = [[fakes.vdisk(v.volume_id, None)] for v in self.attached]
+        self._report(
+            1,
+            *(
+                fakes.disk(
+                    1,
+                    i,
+                    vdisks=held,
+                    reserved_gb=10 * len(held),
+                    used_gb=100 - 10 * len(held),
+                )
+                for i, held in enumerate([*vdisks, []])
+            ),
+        )
+        # a server has left the disk without a vdisk
+        free_gb = 0, 0, 90
+        capacities = {
+            fakes.disk_uuid(1, i): placement_client.DiskCapacity(
+                100 - 10 * (i < 2), 100 - 10 * (i < 2) - free, 150, 0
+            )
+            for i, free in enumerate(free_gb)
         }
-        self.clock.now += host_disk_cache.ROOM_QUERY_SECONDS
-        self.assertEqual(['host0'], self._passed())
+        self.room = capacities
+        with_room = [
+            placement_client.Provider(disk, disk, 0, None, fakes.host_uuid(1))
+            for disk, free in zip(capacities, free_gb, strict=True)
+            if free >= 10
+        ]
+        with (
+            mock.patch.object(
+                placement_queries,
+                'compute_nodes_with_room',
+                COMPUTE_NODES_WITH_ROOM,
+            ),
+            mock.patch.object(
+                placement_client.PlacementClient,
+                'disks_with_room',
+                lambda *_: with_room,
+            ),
+            self.assertLogs(vdisk_hosts.LOG.logger, 'INFO'),
+        ):
+            wanted = spec(vdisks='3', vdisk_gb='10')
+            self.assertEqual(['host1'], self._passed(wanted))
+        candidate = self.hosts[1].allocation_candidates[0]
+        self.assertEqual(
+            {fakes.host_uuid(1), fakes.disk_uuid(1, 2)},
+            candidate['allocations'].keys(),
+        )
 
     def test_a_full_cloud_is_looked_at_once_a_second(self):
         self.hosts = [fakes.host_state(number) for number in range(9)]

@@ -107,16 +107,22 @@ class MovesTest(MovesTestCase):
         self.assertEqual([10] * 3, list(self.claims('host0').values()))
 
     def test_elsewhere_if_only_placement_knows_of_room_there(self):
-        self.report_all({1: 'vw'}, host0=95, host1=95, host2=95)
-        self.room = {
-            fakes.disk_uuid(0, i): placement_client.DiskCapacity(
-                100, 0, 150, 0
-            )
-            for i in range(3)
-        }
-        self.assertEqual(['host0'], self.passed(vdisks='3'))
-        # one answer tells of all hosts
-        self.assertEqual(1, self.looks.count('everywhere'))
+        for hosts, everywhere in ((3, 0), (4, 1)):
+            # without pending choices
+            self.cache = fakes.make_cache(clock=self.clock)
+            self.looks = []
+            self.report_all({1: 'vw'}, host0=95, host1=95, host2=95)
+            self._report(3, fakes.disk(3, 0, used_gb=95))
+            self.offer(*range(hosts))
+            self.room = {
+                fakes.disk_uuid(0, i): placement_client.DiskCapacity(
+                    100, 0, 150, 0
+                )
+                for i in range(3)
+            }
+            self.assertEqual(['host0'], self.passed(vdisks='3'))
+            # one answer tells of all hosts, where there are many
+            self.assertEqual(everywhere, self.looks.count('everywhere'))
 
     def test_elsewhere_hosts_have_room_for_all_vdisks(self):
         self.offer(0, 2)
