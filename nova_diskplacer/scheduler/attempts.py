@@ -87,18 +87,21 @@ class Attempts:
             self.alignment = numa_alignment.Alignment(plan, spec)
 
     def choose(
-        self, only_alternates: bool, *, compete: bool = True
+        self, only_alternates: bool, *, is_last: bool = True
     ) -> Outcome:
         """Return the outcome of the first attempt that finds a host.
 
         :param only_alternates: Nova has claimed for the server already, so
             the first attempt is the only one.
-        :param compete: whether to do at last without what concurrent requests
-            have chosen.
+        :param is_last: whether the server can be on no other hosts. If it
+            can, it does not compete with concurrent requests here, and not
+            even the first attempt relies on reports: Nova does not come to the
+            other hosts when a claim fails.
         """
+        is_updated = not (is_last or only_alternates) and self._update_few()
         free = self._cache.free_capacity(self.rows)
         choice = None
-        if self.alignment is None:
+        if self.alignment is None and not is_updated:
             # a filter before may have made it
             choice = disk_request.choose(
                 self._spec, self._plan, self.rows, free
@@ -106,9 +109,11 @@ class Attempts:
         outcome = self._choose(free, choice)
         if outcome.fits or only_alternates:
             return outcome
-        if self._update_few() or self._update_hosts_with_room():
+        if not is_updated and (
+            self._update_few() or self._update_hosts_with_room()
+        ):
             outcome = self._choose(self._cache.free_capacity(self.rows))
-        if not outcome.fits and compete and self._cache.has_pending:
+        if not outcome.fits and is_last and self._cache.has_pending:
             reported = self._cache.free_capacity(
                 self.rows, include_pending=False
             )

@@ -167,7 +167,7 @@ def _attempt(
     for option in options:
         is_last = option is options[-1]
         attempts = attempts_.Attempts(spec, option.plan, cache, option.hosts)
-        outcome = attempts.choose(only_alternates, compete=is_last)
+        outcome = attempts.choose(only_alternates, is_last=is_last)
         if outcome.fits or is_last:
             break
         decision_log.log_rejections(

@@ -219,13 +219,24 @@ class ColdTest(ServerMovesTestCase):
         self.assert_on_claimed_disks(self.places(ids), server)
 
     def test_resize_goes_elsewhere_if_home_is_full(self):
+        self.assert_resized_elsewhere()
+
+    def test_resize_goes_elsewhere_if_home_is_full_since_its_report(self):
+        self.assert_resized_elsewhere(is_reported=False)
+
+    def assert_resized_elsewhere(self, is_reported=True):
+        """Check a resize of a server whose home is full.
+
+        :param is_reported: its agent has reported that.
+        """
         self.flags(allow_resize_to_same_host=True)
         server, ids = self.boot_bound()
         home = self.host_of(server)
         for disk in home.disks.values():
             disk.reserved_gb = disk.total_gb - home.used(disk)[base.GB]
             home.publish(disk)
-        self.report()
+        if is_reported:
+            self.report()
         before = self.claims(server['id'])
         self._resize_server(server, self.flavor(vdisks=3, vdisk_gb=100))
         self.assertNotEqual(home, self.host_of(server))

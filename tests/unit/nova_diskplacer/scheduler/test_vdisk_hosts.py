@@ -37,7 +37,13 @@ class MovesTestCase(test_filter.FilterTestCase):
         self.addCleanup(conf.CONF.clear_override, 'moves', group)
         self.asked = {'vdisks': '2', 'vdisk_gb': '10'}
         self.attached = [AttachedVolume(v, 'host1') for v in 'vw']
+        # what Placement has of a host, by its provider
+        self.fresh = {}
         self.report_all({1: 'vw'})
+
+    def _look(self, provider):
+        self.looks.append(provider)
+        return self.fresh.get(provider, self.room)
 
     def report_all(self, volumes, **full):
         """Have all hosts report.
@@ -123,6 +129,20 @@ class MovesTest(MovesTestCase):
             self.assertEqual(['host0'], self.passed(vdisks='3'))
             # one answer tells of all hosts, where there are many
             self.assertEqual(everywhere, self.looks.count('everywhere'))
+
+    def test_elsewhere_if_only_placement_knows_that_home_is_full(self):
+        """Nova would not come to the other hosts when the claim fails."""
+        self.fresh = {fakes.host_uuid(1): {}}
+        self.assertEqual(['host0', 'host2'], self.passed())
+        self.assertEqual([10, 10], list(self.claims('host0').values()))
+
+    def test_home_is_looked_at_only_if_there_is_another_one(self):
+        home = fakes.host_uuid(1)
+        for offered, looks in ((range(3), [home]), ((1,), []), ((0, 2), [])):
+            self.looks = []
+            self.offer(*offered)
+            self.passed()
+            self.assertEqual(looks, self.looks)
 
     def test_elsewhere_hosts_have_room_for_all_vdisks(self):
         self.offer(0, 2)
