@@ -70,8 +70,8 @@ class Binder:
         }
         if pieces := [vdisk for vdisk in held.values() if vdisk.stripe]:
             return striped.resume(pieces)
-        for disk in held:
-            return self._resume(disk, request)
+        if held:
+            return self._resume(next(iter(held)), request)
         claims = self._claims(request)
         disks = [
             disk

@@ -140,9 +140,7 @@ class Migration:
                 'a striped volume cannot be migrated',
             )
         disk = location.disk
-        if not target or not disk:
-            return False, None
-        if not target.shares_disks(self.here):
+        if not (target and disk and target.shares_disks(self.here)):
             return False, None
         self.operations.backend.check_disk(disk)
         self._move(volume, disk, target.media)
