@@ -33,6 +33,10 @@ LOG = logging.getLogger(__name__)
 _OF_ONE = 1
 _OF_SEVERAL = len(turns.TURNS_S) - 1
 
+# The largest share of what all servers move for which those with the highest
+# weight count as light.
+_LIGHT = 0.2
+
 # Seconds for which a disk counts as one with several lowered servers after it
 # had them last: they come and go.
 _SEVERAL_S = 10.0
@@ -44,12 +48,14 @@ class Load:
 
     ``lowered`` is the number of active servers that :func:`count_lowered`
     counts in an interval, ``throughput`` the sum of both directions in
-    bytes/s, and ``servers`` are the keys of all active servers.
+    bytes/s, and ``servers`` are the keys of all active servers. ``is_light``
+    is what :func:`is_light` says.
     """
 
     lowered: int
     throughput: float
     servers: frozenset[str]
+    is_light: bool = False
 
 
 class DiskTrials:
@@ -97,9 +103,11 @@ class DiskTrials:
             key = device.uuid, device.uuid in self._several_s
             choices = _choices(device)
             if device.uuid in self._not_set:
-                trial = self._untried.get(key) or self._first(key, choices)
+                trial = self._untried.get(key) or self._first(
+                    key, choices, load
+                )
             else:
-                trial = before.get(key) or self._first(key, choices)
+                trial = before.get(key) or self._first(key, choices, load)
                 trial = self._step(trial, key, choices, load, seconds)
             trials[device.uuid] = self._trials[key] = trial
         self._not_set -= trials.keys()
@@ -129,9 +137,15 @@ class DiskTrials:
         return prefer
 
     def _first(
-        self, key: tuple[str, bool], choices: tuple[float, ...]
+        self, key: tuple[str, bool], choices: tuple[float, ...], load: Load
     ) -> turns.Trial:
-        """Return the trial of a disk that was never tried."""
+        """Return the trial of a disk that was never tried.
+
+        Untried turns help heavy servers, which divide the throughput. Light
+        ones may wait longer with them, so their disk is tried at once.
+        """
+        if load.is_light:
+            return turns.Trial(None, left_s=None)
         if self._prefer == turns.THROUGHPUT:
             return turns.Trial(None)
         _, several = key
@@ -172,6 +186,28 @@ def count_lowered(weights: collections.abc.Collection[int]) -> int:
     """
     highest = max(weights)
     return sum(2 * weight <= highest for weight in weights)
+
+
+def is_light(
+    weights: collections.abc.Mapping[str, int],
+    moved: collections.abc.Mapping[str, int],
+    before: collections.abc.Container[str],
+) -> bool:
+    """Return whether servers with the highest weight use little of a disk.
+
+    One that was idle before may have been active for a part of the interval
+    only, so nobody knows how much it uses.
+
+    :param weights: those of the active servers of a disk, by key.
+    :param moved: bytes of each of them in the interval.
+    :param before: keys of those that were active in the interval before.
+    """
+    highest = max(weights.values())
+    favored = [key for key, weight in weights.items() if weight == highest]
+    used = sum(moved[key] for key in favored)
+    return used <= _LIGHT * sum(moved.values()) and all(
+        key in before for key in favored
+    )
 
 
 def turn_s(device: Device, trial: turns.Trial) -> float | None:

@@ -97,6 +97,8 @@ class WeightManager:
         self._weights: dict[types.ConsumerDisk, int] = {}
         # pairs that a dry run has logged
         self._lowered: set[types.ConsumerDisk] = set()
+        # pairs with requests in the last interval
+        self._active: collections.abc.Set[types.ConsumerDisk] = frozenset()
 
     def apply(
         self,
@@ -192,6 +194,8 @@ class WeightManager:
         contended = bfq_settings.find_contended(
             sample.pairs, sample.idle.tolist(), in_force
         )
+        moved = _bytes_of_active(sample)
+        before, self._active = self._active, moved.keys()
         loads = {}
         for uuid, weights in contended.items():
             state = sample.disks.get(uuid)
@@ -212,6 +216,11 @@ class WeightManager:
                     lowered=disk_trials.count_lowered(weights.values()),
                     throughput=throughput,
                     servers=frozenset(weights),
+                    is_light=disk_trials.is_light(
+                        weights,
+                        {key: moved[key, uuid] for key in weights},
+                        {key for key in weights if (key, uuid) in before},
+                    ),
                 )
         return loads
 
@@ -226,3 +235,10 @@ class WeightManager:
         speed = numpy.array(of_disks)[sample.pairs.disk_rows]
         moved = sample.read_bytes + sample.write_bytes
         return numpy.where(speed > 0, sample.charged_seconds * speed, moved)
+
+
+def _bytes_of_active(sample: types.Sample) -> dict[types.ConsumerDisk, int]:
+    """Return the bytes of pairs that had requests in the interval."""
+    moved = sample.read_bytes + sample.write_bytes
+    rows = zip(sample.pairs, moved.tolist(), sample.idle.tolist(), strict=True)
+    return {pair: count for pair, count, is_idle in rows if not is_idle}

@@ -57,6 +57,26 @@ class CountLoweredTest(testtools.TestCase):
             self.assertEqual(count, disk_trials.count_lowered(weights))
 
 
+class IsLightTest(testtools.TestCase):
+    def test_use_of_those_with_the_highest_weight(self):
+        for weights, moved, before, found in (
+            ({'a': 100, 'b': 90}, {'a': 20, 'b': 80}, 'ab', True),
+            ({'a': 100, 'b': 90}, {'a': 21, 'b': 79}, 'ab', False),
+            # it may have begun at the end of the interval
+            ({'a': 100, 'b': 90}, {'a': 1, 'b': 99}, 'b', False),
+            ({'a': 100, 'b': 10}, {'a': 1, 'b': 99}, 'a', True),
+            ({'a': 90, 'b': 90, 'c': 5}, {'a': 9, 'b': 11, 'c': 80}, 'ab',
+             True),
+            ({'a': 90, 'b': 90, 'c': 5}, {'a': 1, 'b': 80, 'c': 19}, 'ab',
+             False),
+            ({'a': 90, 'b': 90, 'c': 5}, {'a': 1, 'b': 1, 'c': 19}, 'ac',
+             False),
+        ):  # fmt: skip
+            self.assertEqual(
+                found, disk_trials.is_light(weights, moved, before)
+            )
+
+
 class DiskTrialsTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
@@ -104,6 +124,21 @@ class DiskTrialsTest(testtools.TestCase):
             trial = trials.step({A: load}, 1.0)[A.uuid]
             disk.turn_s = disk_trials.turn_s(A, trial)
             yield trial
+
+    def test_a_disk_whose_light_servers_wait_is_tried_at_once(self):
+        for prefer in turns.ALLOWED:
+            self.conf.set_override('prefer', prefer, 'diskplacer_weights')
+            for lowered in (1, 2):
+                trials, disk = disk_trials.DiskTrials(self.conf), Disk(0.0)
+                found = []
+                for is_light in [True] * 3 + [False] * 30:
+                    load = disk_trials.Load(
+                        lowered, disk.throughput, frozenset('ab'), is_light
+                    )
+                    trial = trials.step({A: load}, 1.0)[A.uuid]
+                    disk.turn_s = disk_trials.turn_s(A, trial)
+                    found.append(trial.choice)
+                self.assertEqual([None] * 2 + [0] * 31, found)
 
     def test_turns_that_another_server_makes_harmful_are_taken_back(self):
         """With the other one, only turns of 100 ms cost less than a fifth.

@@ -224,6 +224,18 @@ class WeightManagerTest(testtools.TestCase):
         self.assertEqual([{}, {A: load}, {}, {}], found[:4])
         self.assertEqual({}, found[-1])
 
+    def test_light_servers_were_active_before(self):
+        self.disks = self.make_disks(busy=0.9)
+        for other in (0, 1, 1, 64 * MB, 0, 1):
+            self.apply(other=other)
+        self.assertEqual(
+            [[], [False], [True], [False], [], [False]],
+            [
+                [load.is_light for load in contended.values()]
+                for contended in self.bfq_settings.contended
+            ],
+        )
+
     def test_weights_that_cannot_be_set_need_no_settings_of_bfq(self):
         """A kernel may have bfq without CONFIG_BFQ_GROUP_IOSCHED."""
         self.disks = self.make_disks(busy=0.9)
