@@ -130,6 +130,7 @@ class BFQSettings:
         self,
         contended: collections.abc.Mapping[Device, disk_trials.Load],
         seconds: float,
+        below_limit: collections.abc.Container[str] = (),
     ) -> dict[str, turns.Trial]:
         """Set these disks, and restore others soon; repeatable.
 
@@ -138,11 +139,12 @@ class BFQSettings:
         :param contended: hard disks with BFQ at their limit, whose active
             servers differ in weight.
         :param seconds: the length of the interval.
+        :param below_limit: UUIDs of those that are not at their limit.
         :returns: the trials of these disks, and of those that are restored
             soon, by UUID.
         :raises DiskError: the saved settings cannot be listed.
         """
-        trials = self._trials.step(contended, seconds)
+        trials = self._trials.step(contended, seconds, below_limit)
         devices = {device.uuid: device for device in contended}
         self._kept_s = disk_trials.less(self._kept_s, seconds) | dict.fromkeys(
             trials, _KEPT_S

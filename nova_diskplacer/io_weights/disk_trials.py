@@ -33,9 +33,9 @@ LOG = logging.getLogger(__name__)
 _OF_ONE = 1
 _OF_SEVERAL = len(turns.TURNS_S) - 1
 
-# The largest share of what all servers move for which those with the highest
-# weight count as light.
-_LIGHT = 0.2
+# Servers are light if they move this part, at most, of what the active ones of
+# the disk move on average.
+_LIGHT = 0.4
 
 # Seconds for which a disk counts as one with several lowered servers after it
 # had them last: they come and go.
@@ -78,12 +78,14 @@ class DiskTrials:
         self,
         contended: collections.abc.Mapping[Device, Load],
         seconds: float,
+        below_limit: collections.abc.Container[str] = (),
     ) -> dict[str, turns.Trial]:
         """Return the trials of these disks after an interval, by UUID.
 
         The trials of all others pause.
 
         :param seconds: the length of the interval.
+        :param below_limit: UUIDs of other disks whose active servers differ.
         """
         self._several_s = less(self._several_s, seconds) | {
             device.uuid: _SEVERAL_S
@@ -92,7 +94,9 @@ class DiskTrials:
         }
         at_limit = {device.uuid for device in contended}
         self._untried = {
-            (uuid, several): turns.pause(trial, seconds, uuid in at_limit)
+            (uuid, several): turns.pause(
+                trial, seconds, uuid in at_limit, uuid in below_limit
+            )
             for (uuid, several), trial in self._trials.items()
         }
         before = self._trials
@@ -103,12 +107,15 @@ class DiskTrials:
             key = device.uuid, device.uuid in self._several_s
             choices = _choices(device)
             if device.uuid in self._not_set:
-                trial = self._untried.get(key) or self._first(
-                    key, choices, load
-                )
+                trial = self._untried.get(key) or self._first(key, choices)
             else:
-                trial = before.get(key) or self._first(key, choices, load)
-                trial = self._step(trial, key, choices, load, seconds)
+                trial = before.get(key) or self._first(key, choices)
+                is_other = key[1] and load.lowered <= 1
+                if is_other and trial.left_s is None:
+                    # it would be measured with another number of servers
+                    trial = self._untried[key]
+                else:
+                    trial = self._step(trial, key, choices, load, seconds)
             trials[device.uuid] = self._trials[key] = trial
         self._not_set -= trials.keys()
         return trials
@@ -137,15 +144,9 @@ class DiskTrials:
         return prefer
 
     def _first(
-        self, key: tuple[str, bool], choices: tuple[float, ...], load: Load
+        self, key: tuple[str, bool], choices: tuple[float, ...]
     ) -> turns.Trial:
-        """Return the trial of a disk that was never tried.
-
-        Untried turns help heavy servers, which divide the throughput. Light
-        ones may wait longer with them, so their disk is tried at once.
-        """
-        if load.is_light:
-            return turns.Trial(None, left_s=None)
+        """Return the trial of a disk that was never tried."""
         if self._prefer == turns.THROUGHPUT:
             return turns.Trial(None)
         _, several = key
@@ -171,6 +172,7 @@ class DiskTrials:
             choices,
             turns.ALLOWED[self._prefer],
             present.servers,
+            load.is_light,
         )
         if trial.left_s is None and after.left_s is not None:
             self._ended.add(key[0])
@@ -191,23 +193,24 @@ def count_lowered(weights: collections.abc.Collection[int]) -> int:
 def is_light(
     weights: collections.abc.Mapping[str, int],
     moved: collections.abc.Mapping[str, int],
-    before: collections.abc.Container[str],
+    before: collections.abc.Mapping[str, int],
 ) -> bool:
     """Return whether servers with the highest weight use little of a disk.
 
-    One that was idle before may have been active for a part of the interval
-    only, so nobody knows how much it uses.
+    One that has just begun, or ended, was active for a part of an interval. So
+    they were active in the interval before, too, and used little in both.
 
     :param weights: those of the active servers of a disk, by key.
     :param moved: bytes of each of them in the interval.
-    :param before: keys of those that were active in the interval before.
+    :param before: bytes of those that were active in the interval before.
     """
     highest = max(weights.values())
     favored = [key for key, weight in weights.items() if weight == highest]
-    used = sum(moved[key] for key in favored)
-    return used <= _LIGHT * sum(moved.values()) and all(
-        key in before for key in favored
-    )
+    if not all(key in before for key in favored):
+        return False
+    used = sum(max(moved[key], before[key]) for key in favored)
+    mean = sum(moved.values()) / len(moved)
+    return used <= _LIGHT * mean * len(favored)
 
 
 def turn_s(device: Device, trial: turns.Trial) -> float | None:

@@ -12,6 +12,7 @@
 
 """Decides on I/O weights in each interval, and applies them."""
 
+import collections
 import collections.abc
 import dataclasses
 
@@ -97,8 +98,8 @@ class WeightManager:
         self._weights: dict[types.ConsumerDisk, int] = {}
         # pairs that a dry run has logged
         self._lowered: set[types.ConsumerDisk] = set()
-        # pairs with requests in the last interval
-        self._active: collections.abc.Set[types.ConsumerDisk] = frozenset()
+        # what _bytes_of_active found in the last interval
+        self._moved: dict[str, dict[str, int]] = {}
 
     def apply(
         self,
@@ -148,8 +149,9 @@ class WeightManager:
                 sample.devices,
                 self._found.active,
             )
+            loads, below_limit = self._contended_by_bfq(sample, errors)
             trials = self._bfq_settings.apply(
-                self._contended_by_bfq(sample, errors), sample.seconds
+                loads, sample.seconds, below_limit
             )
         else:
             self._log_dry_run()
@@ -184,7 +186,11 @@ class WeightManager:
         self,
         sample: types.Sample,
         errors: collections.abc.Container[types.ConsumerDisk],
-    ) -> dict[Device, disk_trials.Load]:
+    ) -> tuple[dict[Device, disk_trials.Load], set[str]]:
+        """Return the loads of disks at their limit, and the other disks.
+
+        They are the hard disks with BFQ whose active servers differ in weight.
+        """
         # without weights its settings would help nobody
         in_force = {
             pair: weight
@@ -195,8 +201,9 @@ class WeightManager:
             sample.pairs, sample.idle.tolist(), in_force
         )
         moved = _bytes_of_active(sample)
-        before, self._active = self._active, moved.keys()
+        before, self._moved = self._moved, moved
         loads = {}
+        below_limit = set()
         for uuid, weights in contended.items():
             state = sample.disks.get(uuid)
             if (
@@ -206,23 +213,23 @@ class WeightManager:
             ):
                 continue
             throughput = state.read_bytes + state.write_bytes
-            if turns.is_counted(
+            if not turns.is_counted(
                 throughput,
                 state.busy,
                 state.queue,
                 self._bfq_settings.has_trial(uuid),
             ):
+                below_limit.add(uuid)
+            else:
                 loads[sample.devices[uuid]] = disk_trials.Load(
                     lowered=disk_trials.count_lowered(weights.values()),
                     throughput=throughput,
                     servers=frozenset(weights),
                     is_light=disk_trials.is_light(
-                        weights,
-                        {key: moved[key, uuid] for key in weights},
-                        {key for key in weights if (key, uuid) in before},
+                        weights, moved[uuid], before.get(uuid, {})
                     ),
                 )
-        return loads
+        return loads, below_limit
 
     def _used_bytes(self, sample: types.Sample) -> types.Floats:
         """Return the use of disks that counts, in bytes, (R,).
@@ -237,8 +244,15 @@ class WeightManager:
         return numpy.where(speed > 0, sample.charged_seconds * speed, moved)
 
 
-def _bytes_of_active(sample: types.Sample) -> dict[types.ConsumerDisk, int]:
-    """Return the bytes of pairs that had requests in the interval."""
+def _bytes_of_active(sample: types.Sample) -> dict[str, dict[str, int]]:
+    """Return the bytes of active servers, by the UUID of the disk and by key.
+
+    They had requests in the interval.
+    """
+    found: dict[str, dict[str, int]] = collections.defaultdict(dict)
     moved = sample.read_bytes + sample.write_bytes
     rows = zip(sample.pairs, moved.tolist(), sample.idle.tolist(), strict=True)
-    return {pair: count for pair, count, is_idle in rows if not is_idle}
+    for (key, uuid), count, is_idle in rows:
+        if not is_idle:
+            found[uuid][key] = count
+    return found

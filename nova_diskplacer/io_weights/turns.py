@@ -17,9 +17,9 @@ its throughput, and a disk without seeks nothing. So a load that lasts is
 tried: with BFQ's own settings, whose throughput is the reference, and then
 with turns from the shortest on. The first ones that cost no more than allowed
 are kept, or else BFQ's own settings. Later the disk is tried again, and sooner
-if other servers use it. A load that pauses may be another one afterwards, so
-its trial is given up, and after a long pause the disk is tried as one that was
-never tried.
+if other servers use it, or if it does less than turns may cost. A load that
+pauses may be another one afterwards, so its trial is given up, and after a
+long pause the disk is tried as one that was never tried.
 """
 
 import collections.abc
@@ -47,6 +47,12 @@ _SETTLE_S = 0.9
 # number of its requests, on average, with which one that was there stays so.
 _BUSY = 0.9
 _QUEUE = 1.0
+
+# The next trial begins once the throughput has been less than the reference
+# for this long, by more than turns may cost and by more than this part. By
+# less it varies without a reason.
+_LOW_S = 5.0
+_VARIES = 0.1
 
 # A trial ends without a result once nothing was counted for this long.
 _PAUSE_S = 10.0
@@ -81,9 +87,12 @@ class Trial:
     that the kept choice cost when it was tried, None before. ``servers`` are
     those that used the disk when the reference of the last trial was measured,
     None before, and ``reference_servers`` are those of the present trial.
-    ``rest_s`` is the time until the next trial may begin. ``at_limit`` is true
-    if the disk was at its limit in the present trial; its first interval does
-    not count, as it has requests of the time before.
+    ``rest_s`` is the time until the next trial may begin. ``low_s`` is how
+    long the throughput has been less than the reference by more than turns may
+    cost. ``at_limit`` is true if the disk was at its limit in the present
+    trial; its first interval does not count, as it has requests of the time
+    before. ``below_limit`` is true if it was in use in the trial, but not at
+    its limit.
     """
 
     choice: int | None
@@ -97,7 +106,9 @@ class Trial:
     servers: frozenset[str] | None = None
     reference_servers: frozenset[str] | None = None
     rest_s: float = 0.0
+    low_s: float = 0.0
     at_limit: bool = False
+    below_limit: bool = False
 
 
 def is_counted(
@@ -126,23 +137,40 @@ def step(
     turns_s: collections.abc.Sequence[float],
     allowed: float,
     servers: frozenset[str],
+    is_light: bool = False,
 ) -> Trial:
     """Return the state after an interval that is counted.
 
-    See :func:`is_counted`, and :func:`pause` for other intervals.
+    See :func:`is_counted`, and :func:`pause` for other intervals. Untried
+    turns help heavy servers, which divide the throughput. Light ones may wait
+    longer with them, so a disk that was never tried is tried at once.
 
     :param throughput: bytes/s of all servers in the interval.
     :param turns_s: the turns that can be tried, from the shortest on.
     :param allowed: share of the throughput that turns may cost.
     :param servers: those that use the disk, see ``presence``.
+    :param is_light: those with the highest weight are light.
     """
     if trial.left_s is not None:
         left_s = trial.left_s - seconds
         rest_s = max(0.0, trial.rest_s - seconds)
-        is_other = not rest_s and trial.servers not in (None, servers)
-        if left_s > 0 and not is_other:
+        is_low = _lost(trial, throughput) > max(allowed, _VARIES)
+        low_s = trial.low_s + seconds if is_low else 0.0
+        is_due = left_s <= 0 or (
+            not rest_s
+            and (
+                trial.servers not in (None, servers)
+                or low_s >= _LOW_S
+                or (is_light and trial.lost is None)
+            )
+        )
+        if not is_due:
             return dataclasses.replace(
-                trial, left_s=left_s, rest_s=rest_s, paused_s=0.0
+                trial,
+                left_s=left_s,
+                rest_s=rest_s,
+                low_s=low_s,
+                paused_s=0.0,
             )
         return dataclasses.replace(
             trial,
@@ -151,6 +179,7 @@ def step(
             left_s=None,
             paused_s=0.0,
             rest_s=0.0,
+            low_s=0.0,
         )
     trial = dataclasses.replace(
         trial,
@@ -181,19 +210,30 @@ def step(
     return _keep(trial, None, 0.0, trial.reference_servers)
 
 
-def pause(trial: Trial, seconds: float, at_limit: bool = False) -> Trial:
+def pause(
+    trial: Trial,
+    seconds: float,
+    at_limit: bool = False,
+    below_limit: bool = False,
+) -> Trial:
     """Return the state after an interval that is not counted.
 
     After ten seconds, what was in force before the trial is again, and for as
     long as it was; but BFQ's own settings stay if they were being tried, and
-    the disk was never at its limit: it may be only with turns, which then do
-    harm. After five minutes the next trial is that of a new load.
+    the disk was in use, but never at its limit: it may be only with turns,
+    which then do harm. After five minutes the next trial is that of a new
+    load.
 
     :param at_limit: the disk was at its limit, and is not counted for another
         reason.
+    :param below_limit: the disk was in use, but not at its limit.
     """
-    if trial.left_s is None and at_limit:
-        trial = dataclasses.replace(trial, at_limit=True)
+    if trial.left_s is None:
+        trial = dataclasses.replace(
+            trial,
+            at_limit=trial.at_limit or at_limit,
+            below_limit=trial.below_limit or below_limit,
+        )
     paused_s = trial.paused_s + seconds
     if paused_s < (_FORGET_S if trial.left_s is not None else _PAUSE_S):
         return dataclasses.replace(trial, paused_s=paused_s)
@@ -201,7 +241,7 @@ def pause(trial: Trial, seconds: float, at_limit: bool = False) -> Trial:
         return Trial(
             choice=trial.choice, reference=trial.reference, lost=trial.lost
         )
-    if trial.choice is None and not trial.at_limit:
+    if trial.choice is None and trial.below_limit and not trial.at_limit:
         return _keep(trial, None, 0.0, trial.servers)
     rest_s = max(_MIN_REST_S, trial.rest_s)
     return Trial(

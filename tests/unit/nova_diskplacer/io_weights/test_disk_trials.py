@@ -59,19 +59,28 @@ class CountLoweredTest(testtools.TestCase):
 
 class IsLightTest(testtools.TestCase):
     def test_use_of_those_with_the_highest_weight(self):
-        for weights, moved, before, found in (
-            ({'a': 100, 'b': 90}, {'a': 20, 'b': 80}, 'ab', True),
-            ({'a': 100, 'b': 90}, {'a': 21, 'b': 79}, 'ab', False),
-            # it may have begun at the end of the interval
-            ({'a': 100, 'b': 90}, {'a': 1, 'b': 99}, 'b', False),
-            ({'a': 100, 'b': 10}, {'a': 1, 'b': 99}, 'a', True),
-            ({'a': 90, 'b': 90, 'c': 5}, {'a': 9, 'b': 11, 'c': 80}, 'ab',
-             True),
-            ({'a': 90, 'b': 90, 'c': 5}, {'a': 1, 'b': 80, 'c': 19}, 'ab',
-             False),
-            ({'a': 90, 'b': 90, 'c': 5}, {'a': 1, 'b': 1, 'c': 19}, 'ac',
-             False),
+        for weights, moved, found in (
+            ({'a': 100, 'b': 90}, {'a': 20, 'b': 80}, True),
+            ({'a': 100, 'b': 90}, {'a': 21, 'b': 79}, False),
+            ({'a': 90, 'b': 90, 'c': 5}, {'a': 9, 'b': 17, 'c': 72}, True),
+            ({'a': 90, 'b': 90, 'c': 5}, {'a': 1, 'b': 80, 'c': 19}, False),
+            # six that read as much, and one of them has begun last
+            ({'a': 100} | dict.fromkeys('bcdef', 90),
+             {'a': 21} | dict.fromkeys('bcdef', 26), False),
+            ({'a': 100} | dict.fromkeys('bcdef', 90),
+             {'a': 9} | dict.fromkeys('bcdef', 26), True),
         ):  # fmt: skip
+            self.assertEqual(
+                found, disk_trials.is_light(weights, moved, moved)
+            )
+
+    def test_parts_of_intervals(self):
+        weights, moved = {'a': 100, 'b': 90}, {'a': 1, 'b': 99}
+        for before, found in (
+            ({'b': 99}, False),
+            ({'a': 50, 'b': 50}, False),
+            ({'a': 1}, True),
+        ):
             self.assertEqual(
                 found, disk_trials.is_light(weights, moved, before)
             )
@@ -125,20 +134,101 @@ class DiskTrialsTest(testtools.TestCase):
             disk.turn_s = disk_trials.turn_s(A, trial)
             yield trial
 
+    def run_loads(self, trials, disk, *loads):
+        """Return the choices of some seconds of each load.
+
+        :param loads: seconds, and further arguments of ``Load``; None for no
+            load, and 'below' for one that the disk can bear.
+        """
+        found = []
+        for seconds, load in loads:
+            for _ in range(seconds):
+                if load in (None, 'below'):
+                    trials.step({}, 1.0, {A.uuid} if load else ())
+                    disk.turn_s = None
+                    continue
+                lowered, servers, is_light = load
+                one = disk_trials.Load(
+                    lowered, disk.throughput, frozenset(servers), is_light
+                )
+                trial = trials.step({A: one}, 1.0)[A.uuid]
+                disk.turn_s = disk_trials.turn_s(A, trial)
+                found.append(trial.choice)
+        return found
+
     def test_a_disk_whose_light_servers_wait_is_tried_at_once(self):
         for prefer in turns.ALLOWED:
             self.conf.set_override('prefer', prefer, 'diskplacer_weights')
             for lowered in (1, 2):
                 trials, disk = disk_trials.DiskTrials(self.conf), Disk(0.0)
-                found = []
-                for is_light in [True] * 3 + [False] * 30:
-                    load = disk_trials.Load(
-                        lowered, disk.throughput, frozenset('ab'), is_light
-                    )
-                    trial = trials.step({A: load}, 1.0)[A.uuid]
-                    disk.turn_s = disk_trials.turn_s(A, trial)
-                    found.append(trial.choice)
-                self.assertEqual([None] * 2 + [0] * 31, found)
+                found = self.run_loads(
+                    trials,
+                    disk,
+                    (3, (lowered, 'ab', True)),
+                    (30, (lowered, 'ab', False)),
+                )
+                self.assertEqual([None] * 3 + [0] * 30, found)
+
+    def test_light_servers_that_begin_later_are_seen(self):
+        """A scan is there, and who begins was idle in the interval before."""
+        trials, disk = disk_trials.DiskTrials(self.conf), Disk(0.0)
+        found = self.run_loads(
+            trials, disk, (2, (1, 'ab', False)), (30, (1, 'ab', True))
+        )
+        self.assertEqual([1] * 2 + [None] * 3 + [0] * 27, found)
+
+    def test_a_trial_at_once_that_is_given_up(self):
+        """Untried turns are in force then: bursts need them, too."""
+        trials, disk = disk_trials.DiskTrials(self.conf), Disk(0.0)
+        light = 1, 'ab', True
+        found = self.run_loads(
+            trials, disk, (1, light), (12, None), (62, light), (12, None),
+            (60, light),
+        )  # fmt: skip
+        self.assertEqual(
+            [None] + [1] * 59 + [None] * 3 + [1] * 59 + [None],
+            found,
+        )
+
+    def test_a_load_that_ends_as_its_trial_begins_takes_no_result(self):
+        trials, disk = disk_trials.DiskTrials(self.conf), Disk(0.0)
+        load = 1, 'ab', False
+        found = self.run_loads(trials, disk, (86, load))
+        self.assertEqual([1] * 19 + [None] * 3 + [0] * 63 + [None], found)
+        self.assertEqual(
+            [0] * 59 + [None] * 3 + [0],
+            self.run_loads(trials, disk, (12, None), (63, load)),
+        )
+
+    def test_a_load_that_only_turns_bring_to_the_limit(self):
+        trials, disk = disk_trials.DiskTrials(self.conf), Disk(0.0)
+        load = 1, 'ab', False
+        self.run_loads(trials, disk, (86, load), (12, 'below'))
+        self.assertEqual([None] * 59, self.run_loads(trials, disk, (59, load)))
+
+    def test_a_trial_of_several_waits_while_only_one_is_left(self):
+        """Else turns would be kept that several cannot bear."""
+        trials, disk = disk_trials.DiskTrials(self.conf), Disk(0.0)
+        self.run_loads(trials, disk, (20, (2, 'abc', False)))
+        found = self.run_loads(
+            trials, disk, (9, (1, 'ab', False)), (4, (2, 'abc', False))
+        )
+        self.assertEqual([None] * 11 + [0] * 2, found)
+
+    def test_a_load_that_does_less_than_turns_may_cost_is_tried_soon(self):
+        """The same servers read at random places now."""
+        trials, disk = disk_trials.DiskTrials(self.conf), Disk(0.0)
+        load = 1, 'ab', False
+        self.run_loads(trials, disk, (1500, load))
+        disk.seek_s = 0.0004
+        self.assertEqual([0] * 10, self.run_loads(trials, disk, (10, load)))
+        disk.seek_s = 0.016
+        self.assertEqual(
+            [0] * 4 + [None] * 3
+            + [choice for choice in range(4) for _ in range(3)]
+            + [4] * 60,
+            self.run_loads(trials, disk, (79, load)),
+        )  # fmt: skip
 
     def test_turns_that_another_server_makes_harmful_are_taken_back(self):
         """With the other one, only turns of 100 ms cost less than a fifth.
@@ -151,10 +241,10 @@ class DiskTrialsTest(testtools.TestCase):
         self.assertEqual((0, 960.0), (trial.choice, trial.kept_s))
         found = [
             trial.choice
-            for trial in self.run_disk(trials, disk, 95, few | more, 0.016)
+            for trial in self.run_disk(trials, disk, 80, few | more, 0.016)
         ]
         self.assertEqual(
-            [0] * 19 + [None] * 3
+            [0] * 4 + [None] * 3
             + [choice for choice in range(4) for _ in range(3)]
             + [4] * 61,
             found,

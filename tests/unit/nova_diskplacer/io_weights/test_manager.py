@@ -95,13 +95,15 @@ class FakeBFQSettings:
 
     def __init__(self):
         self.contended = []
+        self.below_limit = []
         self.tried = set()
 
     def has_trial(self, uuid):
         return uuid in self.tried
 
-    def apply(self, contended, seconds):
+    def apply(self, contended, seconds, below_limit):
         self.contended.append(dict(contended))
+        self.below_limit.append(set(below_limit))
         return {device.uuid: TRIAL for device in contended}
 
 
@@ -201,6 +203,7 @@ class WeightManagerTest(testtools.TestCase):
         self.assertEqual({BUSY: 90, IDLE: 100}, decision.weights)
         self.assertEqual({}, decision.trials)
         self.assertEqual([{}], self.bfq_settings.contended)
+        self.assertEqual([{A.uuid}], self.bfq_settings.below_limit)
 
     def test_a_disk_with_a_trial_stays_at_its_limit_while_requests_wait(self):
         self.bfq_settings.tried = {A.uuid}
@@ -223,6 +226,7 @@ class WeightManagerTest(testtools.TestCase):
         load = disk_trials.Load(0, 120.0, frozenset({'busy', 'idle'}))
         self.assertEqual([{}, {A: load}, {}, {}], found[:4])
         self.assertEqual({}, found[-1])
+        self.assertFalse(any(self.bfq_settings.below_limit))
 
     def test_light_servers_were_active_before(self):
         self.disks = self.make_disks(busy=0.9)

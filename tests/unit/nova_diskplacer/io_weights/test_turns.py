@@ -30,7 +30,7 @@ def lost(turn_s, seek_s):
 def step(trial, throughput, busy, seconds, allowed, servers=SERVERS):
     """Return the trial after an interval, as the manager has it."""
     if not turns.is_counted(throughput, busy, queue=0.5, has_trial=True):
-        return turns.pause(trial, seconds)
+        return turns.pause(trial, seconds, below_limit=True)
     return turns.step(
         trial, throughput, seconds, turns.TURNS_S, allowed, servers
     )
