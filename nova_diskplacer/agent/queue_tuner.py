@@ -29,6 +29,7 @@ from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import saved_settings
+from nova_diskplacer.io_weights import bfq_settings
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.profiles import definitions
 from nova_diskplacer.profiles import queue_policy
@@ -52,7 +53,8 @@ class QueueTuner:
     the disk, also by an agent that was started later. While I/O weights are
     on, hard disks without servers have the scheduler that weights need. A
     queue is left alone while its disk is being measured, and restored after a
-    killed measurement.
+    killed measurement. The merging of requests is left alone while weights
+    have changed it.
 
     :raises DiskPlacerError: a profile is invalid.
     """
@@ -65,6 +67,9 @@ class QueueTuner:
         self._saved = saved_settings.SavedSettings(
             os.path.join(conf.diskplacer_agent.state_dir, 'queues'),
             self._write_back,
+        )
+        self._of_weights = bfq_settings.saved_settings_of(
+            conf.diskplacer_agent.state_dir
         )
         self._measured = plain_queue.saved_settings_of(
             conf.diskplacer_agent.state_dir
@@ -177,24 +182,48 @@ class QueueTuner:
             self._saved.restore(disk.uuid)
             raise
         queue = block_queue.read(device)
-        originals = self._saved.get_originals(
-            disk.uuid, device, queue.sequence
+        # what weights have changed comes back by itself
+        lent = (
+            (bfq_settings.NOMERGES,)
+            if disk.uuid in self._of_weights.uuids()
+            else ()
         )
-        if originals is None:
-            originals = dict(queue.values)
-            if self._mode != DRY_RUN:
-                self._saved.save(
-                    disk.uuid,
-                    saved_settings.DeviceSettings(
-                        device, queue.sequence, originals
-                    ),
-                )
+        originals = self._originals(disk.uuid, queue, lent)
         if self._mode != DRY_RUN:
             queue = self._load_modules(queue, target)
         values = queue_policy.target_settings(
             target, originals, queue.schedulers, queue.depth
         )
+        for name in lent:
+            values.pop(name, None)
         self._change(queue, values, reason)
+
+    def _originals(
+        self,
+        uuid: str,
+        queue: block_queue.Queue,
+        lent: collections.abc.Collection[str],
+    ) -> dict[str, str]:
+        """Return the original settings of a queue, and save new ones.
+
+        :param lent: settings that are not original, which are left out.
+        """
+        saved = self._saved.get_originals(uuid, queue.device, queue.sequence)
+        # they were left out before
+        names = queue.values if saved is None else (bfq_settings.NOMERGES,)
+        originals = {
+            name: queue.values[name]
+            for name in names
+            if name in queue.values and name not in lent
+        } | (saved or {})
+        if originals != saved and self._mode != DRY_RUN:
+            self._saved.save(
+                uuid,
+                saved_settings.DeviceSettings(
+                    queue.device, queue.sequence, originals
+                ),
+            )
+        return originals
 
     def _write_back(self, saved: saved_settings.DeviceSettings) -> bool:
         queue = block_queue.read(saved.device)

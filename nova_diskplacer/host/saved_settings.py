@@ -143,15 +143,23 @@ class SavedSettings:
         ):
             self._remove(uuid)
 
-    def restore_all(self, uuids: collections.abc.Iterable[str]) -> None:
+    def restore_all(
+        self,
+        uuids: collections.abc.Iterable[str],
+        lock: collections.abc.Callable[
+            [str], contextlib.AbstractContextManager[Any]
+        ] = contextlib.nullcontext,
+    ) -> None:
         """Restore the settings of disks; a failed disk affects no other.
 
+        :param lock: returns what is held while a disk is restored.
         :raises DiskError: a disk could not be restored.
         """
         failed = []
         for uuid in uuids:
             try:
-                self.restore(uuid)
+                with lock(uuid):
+                    self.restore(uuid)
             except (exception.DiskPlacerError, OSError) as error:
                 failed.append(f'disk {uuid}: {error}')
         if failed:

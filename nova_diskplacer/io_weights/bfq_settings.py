@@ -14,15 +14,18 @@
 
 By default a disk reorders the requests in its own queue whatever their
 weights, BFQ prefers queues that it takes for interactive, and a queue keeps
-the disk for a long turn. The other settings have a price: requests at random
-places lose the disk's reordering. So they are set only on a disk at its limit
-while weights differ, and while they cost no more than ``[diskplacer_weights]
-prefer`` allows.
+the disk for a long turn. And requests that wait are merged, so that a scan
+which has used much has the disk do larger requests than one which has not.
+The other settings have a price: requests at random places lose the disk's
+reordering, and small ones in sequence are no longer merged. So they are set
+only on a disk at its limit while weights differ, and while they cost no more
+than ``[diskplacer_weights] prefer`` allows.
 """
 
 import collections
 import collections.abc
 import contextlib
+import functools
 import math
 import os
 
@@ -30,6 +33,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import saved_settings
@@ -42,16 +46,21 @@ from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
 
+#: An attribute of the queue, which profiles may state, too.
+NOMERGES = 'nomerges'
+_NO_MERGES = '2'
+
 _STRICT = 'iosched/strict_guarantees'
 _LOW_LATENCY = 'iosched/low_latency'
 _MAX_BUDGET = 'iosched/max_budget'
 
 _SECTOR = 512
 
-# In the order in which they are written. The first shows whether this BFQ has
-# been set, so it is restored last. It makes the kernel raise slice_idle to
-# 8 ms, which is restored, too.
-_NAMES = (_STRICT, _LOW_LATENCY, _MAX_BUDGET)
+# In the order in which they are written. The first of BFQ's own shows whether
+# this BFQ has been set, so it is restored last of them. It makes the kernel
+# raise slice_idle to 8 ms, which is restored, too.
+_OWN = (_STRICT, _LOW_LATENCY, _MAX_BUDGET)
+_NAMES = (NOMERGES, *_OWN)
 _SAVED = (*_NAMES, 'iosched/slice_idle_us')
 
 # Seconds for which a disk stays set after it was contended last: loads come
@@ -90,7 +99,7 @@ def settings(
     :param reference: bytes/s of the disk with BFQ's own settings, None if they
         were not tried. The disk may do less than an operator has said.
     """
-    values = {_STRICT: '1', _LOW_LATENCY: '0'}
+    values = {NOMERGES: _NO_MERGES, _STRICT: '1', _LOW_LATENCY: '0'}
     if device.mbps:
         speed = min(device.mbps * 1e6, reference or math.inf)
         sectors = round(speed * turn_s / _SECTOR)
@@ -109,11 +118,7 @@ class BFQSettings:
 
     def __init__(self, conf: cfg.ConfigOpts, sys: str = sysfs.SYS) -> None:
         self._sys = sys
-        self._saved = saved_settings.SavedSettings(
-            os.path.join(conf.diskplacer_agent.state_dir, 'bfq'),
-            self._write_back,
-            sys,
-        )
+        self._saved = saved_settings_of(conf.diskplacer_agent.state_dir, sys)
         self._kept_s: dict[str, float] = {}
         self._trials = disk_trials.DiskTrials(conf)
         # by the UUID of a disk: of what is in force there
@@ -162,7 +167,12 @@ class BFQSettings:
                     self._change(devices[uuid], trials[uuid], uuid in saved)
                     self._trials.log_kept(devices[uuid], trials[uuid])
                 elif uuid not in self._kept_s:
-                    self._saved.restore(uuid)
+                    with plain_queue.lock(uuid, wait=False):
+                        self._saved.restore(uuid)
+            except BlockingIOError:
+                # its queue is tuned, or measured, which lasts
+                self._in_force.pop(uuid, None)
+                self._trials.take_back(uuid)
             except (exception.DiskPlacerError, OSError) as error:
                 failed[uuid] = str(error)
                 # what is not in force is not tried
@@ -184,7 +194,7 @@ class BFQSettings:
         :raises DiskError: a disk could not be restored.
         """
         self._kept_s.clear()
-        self._saved.restore_all(self._saved.uuids())
+        self._saved.restore_all(self._saved.uuids(), _queue_locked)
 
     def _change(
         self, device: Device, trial: turns.Trial, is_saved: bool
@@ -192,9 +202,11 @@ class BFQSettings:
         seconds = disk_trials.turn_s(device, trial)
         if seconds is not None:
             self._own.discard(device.uuid)
-            self._set(device, settings(device, seconds, trial.reference))
+            with plain_queue.lock(device.uuid, wait=False):
+                self._set(device, settings(device, seconds, trial.reference))
         elif is_saved and device.uuid not in self._own:
-            self._unset(device)
+            with plain_queue.lock(device.uuid, wait=False):
+                self._unset(device)
             self._own.add(device.uuid)
 
     def _set(
@@ -206,7 +218,11 @@ class BFQSettings:
         originals = saved or {}
         # a scheduler that was chosen anew has its own settings again
         if now[_STRICT] != target[_STRICT]:
-            originals = {}
+            originals = {
+                name: value
+                for name, value in originals.items()
+                if name == NOMERGES
+            }
         if originals.keys() != {*_SAVED}:
             originals = self._read(device, _SAVED) | originals
         if originals != saved:
@@ -228,9 +244,11 @@ class BFQSettings:
         originals = self._saved.get_originals(
             device.uuid, device.name, sequence
         )
-        if originals is None or now[_STRICT] == '0':
+        if originals is None:
             return
-        for name in reversed(_SAVED):
+        # a scheduler that was chosen anew has its own settings
+        names = (NOMERGES,) if now[_STRICT] == '0' else reversed(_SAVED)
+        for name in names:
             if now[name] != originals.get(name, now[name]):
                 block_queue.write(
                     device.name, name, originals[name], self._sys
@@ -242,12 +260,42 @@ class BFQSettings:
         queue = f'{sysfs.device_path(device.name, self._sys)}/queue'
         return {name: sysfs.read(f'{queue}/{name}') for name in names}
 
-    def _write_back(self, saved: saved_settings.DeviceSettings) -> bool:
-        # without BFQ the settings are gone
-        with contextlib.suppress(FileNotFoundError):
-            for name in reversed(_SAVED):
-                if name in saved.values:
-                    block_queue.write(
-                        saved.device, name, saved.values[name], self._sys
-                    )
-        return True
+
+def saved_settings_of(
+    state_dir: str, sys: str = sysfs.SYS
+) -> saved_settings.SavedSettings:
+    """Return the original settings of disks whose BFQ the agent has set.
+
+    ``NOMERGES`` of these disks is not that of their operator, or of profiles.
+
+    :raises DiskError: the kernel has no boot ID.
+    """
+    return saved_settings.SavedSettings(
+        os.path.join(state_dir, 'bfq'),
+        functools.partial(_write_back, sys),
+        sys,
+    )
+
+
+def _write_back(sys: str, saved: saved_settings.DeviceSettings) -> bool:
+    for name in reversed(_SAVED):
+        if name in saved.values:
+            # without BFQ its settings are gone
+            with contextlib.suppress(FileNotFoundError):
+                block_queue.write(saved.device, name, saved.values[name], sys)
+    return True
+
+
+@contextlib.contextmanager
+def _queue_locked(uuid: str) -> collections.abc.Iterator[None]:
+    """Keep the queue of a disk from being tuned or measured.
+
+    :raises DiskError: it is.
+    """
+    try:
+        with plain_queue.lock(uuid, wait=False):
+            yield
+    except BlockingIOError:
+        raise exception.DiskError(
+            'another process tunes or measures its queue'
+        ) from None

@@ -32,6 +32,7 @@ from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import saved_settings
+from nova_diskplacer.io_weights import bfq_settings
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.profiles import definitions
 from nova_diskplacer.profiles import queue_policy
@@ -261,6 +262,31 @@ class TunerTest(base.BaseTestCase):
             self.tuner = make_tuner(self.state, weights=weights)
             self.apply()
             self.assertEqual({}, self.changed())
+
+    def test_merging_that_weights_have_changed(self):
+        of_weights = bfq_settings.saved_settings_of(self.state)
+        changed = saved_settings.DeviceSettings(
+            'sda', self.kernel.sequences['sda'], {'nomerges': '0'}
+        )
+        for is_tuned_before in (False, True):
+            self.tuner = make_tuner(self.state, weights='on')
+            if is_tuned_before:
+                self.apply('small')
+                self.assertEqual('2', self.changed()['nomerges'])
+            of_weights.save(UUID, changed)
+            self.kernel.queues['sda']['nomerges'] = '1'
+            for profiles in (('small',), (), ('small',)):
+                self.apply(*profiles)
+                self.assertEqual('1', self.changed()['nomerges'])
+            # weights restore what they have saved
+            of_weights.save(UUID, dataclasses.replace(changed, values={}))
+            self.kernel.queues['sda']['nomerges'] = '0'
+            self.apply('small')
+            self.assertEqual('2', self.changed()['nomerges'])
+            self.tuner = make_tuner(self.state)
+            self.apply()
+            self.assertEqual({}, self.changed())
+            self.assertEqual([], self.saved())
 
     def test_weights_where_queues_are_not_tuned(self):
         for mode in ('off', 'dry_run'):

@@ -19,6 +19,7 @@ import fixtures
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host import state_file
@@ -80,14 +81,24 @@ def write_whole(name, setting, value, sys):
 
 
 ORIGINAL = {
+    'nomerges': '0',
     'strict_guarantees': '0',
     'low_latency': '1',
     'max_budget': '8192',
     'slice_idle_us': '8000',
 }
-CONTENDED = ORIGINAL | {'strict_guarantees': '1', 'low_latency': '0'}
+CONTENDED = ORIGINAL | {
+    'nomerges': '2',
+    'strict_guarantees': '1',
+    'low_latency': '0',
+}
 # 160 MB/s for 100 ms, in sectors of 512 bytes
 SEVERAL = CONTENDED | {'max_budget': '31250'}
+
+
+def attribute(name):
+    """Return the path of a setting below that of its disk."""
+    return f'queue/{name}' if name == 'nomerges' else f'queue/iosched/{name}'
 
 
 class BFQSettingsTest(testtools.TestCase):
@@ -123,12 +134,12 @@ class BFQSettingsTest(testtools.TestCase):
 
     def set(self, device, **values):
         for name, value in (ORIGINAL | values).items():
-            self.put(device, f'queue/iosched/{name}', f'{value}\n')
+            self.put(device, attribute(name), f'{value}\n')
 
     def get(self, device):
         found = {}
         for name in ORIGINAL:
-            with open(self.path(device, f'queue/iosched/{name}')) as stream:
+            with open(self.path(device, attribute(name))) as stream:
                 found[name] = stream.read().strip()
         return found
 
@@ -417,7 +428,7 @@ class BFQSettingsTest(testtools.TestCase):
             if not killed:
                 break
             steps += 1
-        self.assertEqual(7, steps)
+        self.assertEqual(9, steps)
 
     def test_restored_after_a_kill_anywhere_in_a_trial(self):
         """An operator's slice_idle is among what is restored."""
@@ -473,10 +484,40 @@ class BFQSettingsTest(testtools.TestCase):
         self.assertEqual(['disk-a.json'], self.saved())
 
     def test_the_scheduler_was_chosen_anew(self):
-        self.apply(A)
-        self.set(A)
-        self.apply(A)
-        self.assertEqual(SEVERAL, self.get(A))
+        """The attributes of the queue stay as they are."""
+        for own_settings_follow in (False, True):
+            self.apply(A)
+            self.set(A, nomerges='2')
+            if own_settings_follow:
+                for _ in range(19):
+                    self.apply(A)
+                self.assertEqual(ORIGINAL, self.get(A))
+            else:
+                self.apply(A)
+                self.assertEqual(SEVERAL, self.get(A))
+            self.settings.restore()
+            self.assertEqual(ORIGINAL, self.get(A))
+            self.new()
+
+    def test_the_queue_is_tuned_or_measured(self):
+        """Its settings are not those of weights meanwhile."""
+        with plain_queue.lock(A.uuid, wait=False):
+            self.assertEqual({}, self.apply(A))
+            self.assertEqual(ORIGINAL, self.get(A))
+        self.assertEqual({A.uuid}, self.apply(A).keys())
+        with plain_queue.lock(A.uuid, wait=False):
+            for _ in range(10):
+                self.apply()
+            failed = self.assertRaises(
+                exception.DiskError, self.settings.restore
+            )
+            self.assertEqual(SEVERAL, self.get(A))
+        self.assertIn(
+            'disk disk-a: another process tunes or measures its queue',
+            str(failed),
+        )
+        self.assertEqual('', self.log.output)
+        self.new()
         self.settings.restore()
         self.assertEqual(ORIGINAL, self.get(A))
 
@@ -489,6 +530,9 @@ class BFQSettingsTest(testtools.TestCase):
         self.assertEqual(1, self.log.output.count('are not changed'))
         self.settings.restore()
         self.assertEqual([], self.saved())
+        nomerges = self.path(A, 'queue/nomerges')
+        with open(nomerges) as stream:
+            self.assertEqual('0', stream.read())
 
     def test_another_device_is_not_changed(self):
         self.apply(A)
