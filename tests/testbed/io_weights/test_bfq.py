@@ -253,27 +253,23 @@ class SettingsTest(BFQTestCase):
         self.original = self.values()
 
     def values(self):
-        directory = pathlib.Path(f'/sys/block/{self.name}/queue/iosched')
+        queue = pathlib.Path(f'/sys/block/{self.name}/queue')
         return {
-            name: (directory / name).read_text().strip()
+            name: (queue / name).read_text().strip()
             for name in (
-                'strict_guarantees',
-                'low_latency',
-                'max_budget',
-                'slice_idle_us',
+                'nomerges',
+                'iosched/strict_guarantees',
+                'iosched/low_latency',
+                'iosched/max_budget',
+                'iosched/slice_idle_us',
             )
         }
 
     def assert_set(self):
         device = device_of(DISK)
         self.assertEqual(
-            {
-                name.removeprefix('iosched/'): value
-                for name, value in bfq_settings.settings(
-                    device, turns.TURNS_S[1], None
-                ).items()
-            }
-            | {'slice_idle_us': '8000'},
+            bfq_settings.settings(device, turns.TURNS_S[1], None)
+            | {'iosched/slice_idle_us': '8000'},
             self.values(),
         )
 
@@ -297,10 +293,14 @@ class SettingsTest(BFQTestCase):
         self.settings.apply(self.contended, 1.0)
         self.schedule('none')
         self.schedule('bfq')
-        self.assertEqual(self.original, self.values())
+        self.assertEqual(self.original | {'nomerges': '2'}, self.values())
         self.settings.apply(self.contended, 1.0)
         self.assert_set()
         self.schedule('none')
         self.settings.restore()
+        nomerges = pathlib.Path(f'/sys/block/{self.name}/queue/nomerges')
+        self.assertEqual(
+            self.original['nomerges'], nomerges.read_text().strip()
+        )
         self.assertEqual([], os.listdir(os.path.join(self.state, 'bfq')))
         self.assertEqual('', self.log.output)
