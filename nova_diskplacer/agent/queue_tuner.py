@@ -26,6 +26,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.host import block_queue
+from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import saved_settings
@@ -51,8 +52,8 @@ class QueueTuner:
 
     A queue is restored when the last server with a profile for it has left
     the disk, also by an agent that was started later. While I/O weights are
-    on, hard disks without servers have the scheduler that weights need. A
-    queue is left alone while its disk is being measured, and restored after a
+    on, hard disks without servers have the scheduler that weights need, unless
+    the host cannot weigh at all. A queue is left alone while its disk is being measured, and restored after a
     killed measurement. The merging of requests is left alone while weights
     have changed it.
 
@@ -61,8 +62,7 @@ class QueueTuner:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._mode: str = conf.diskplacer_agent.queue_tuning
-        weights = conf.diskplacer_weights
-        self._controller = weights.controller if weights.mode == ON else None
+        self._controller = _controller(conf)
         self._profiles = catalogue.load(conf.diskplacer.profile_dirs)
         self._saved = saved_settings.SavedSettings(
             os.path.join(conf.diskplacer_agent.state_dir, 'queues'),
@@ -336,3 +336,17 @@ class QueueTuner:
             name, queue.device, queue.values.get(name), before, reason,
         )  # fmt: skip
         return queue
+
+
+def _controller(conf: cfg.ConfigOpts) -> str | None:
+    """Return ``[diskplacer_weights] controller``, None without weights."""
+    weights = conf.diskplacer_weights
+    if weights.mode != ON:
+        return None
+    try:
+        cgroups.hierarchy()
+    except exception.ContentionError:
+        # the I/O loop logs it
+        return None
+    controller: str = weights.controller
+    return controller

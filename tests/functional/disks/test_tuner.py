@@ -28,6 +28,7 @@ from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.host import block_queue
+from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.monitor import sampler
@@ -233,6 +234,13 @@ class TunerTest(testtools.TestCase):
         block_queue.write(os.path.basename(device), 'scheduler', 'none')
         before = settings_of(device)
         self.addCleanup(self.conf.clear_override, 'mode', 'diskplacer_weights')
+        self.useFixture(
+            fixtures.MockPatchObject(
+                cgroups,
+                'hierarchy',
+                lambda: cgroups.Hierarchy('/sys/fs/cgroup'),
+            )
+        )
         found, _ = sampler.find_devices([disk])
         for name in (None, *catalogue.load()):
             self.conf.set_override('mode', 'on', 'diskplacer_weights')

@@ -30,6 +30,7 @@ from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.host import block_queue
+from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.io_weights import bfq_settings
@@ -198,8 +199,17 @@ class TunerTest(base.BaseTestCase):
             )
         )
         self.state = self.useFixture(fixtures.TempDir()).path
+        self.can_weigh = True
+        self.useFixture(
+            fixtures.MockPatchObject(cgroups, 'hierarchy', self.hierarchy)
+        )
         self.tuner = make_tuner(self.state)
         self.disk = make_disk()
+
+    def hierarchy(self):
+        if not self.can_weigh:
+            raise exception.ContentionError('no cgroup v2')
+        return cgroups.Hierarchy('/sys/fs/cgroup')
 
     def apply(self, *profiles, disks=None):
         servers = [make_server(profile) for profile in profiles]
@@ -253,6 +263,14 @@ class TunerTest(base.BaseTestCase):
         self.apply(disks=[dataclasses.replace(self.disk, medium='ssd')])
         self.assertEqual({}, self.changed())
         self.assertEqual([], self.saved())
+
+    def test_a_host_that_cannot_weigh(self):
+        self.can_weigh = False
+        self.tuner = make_tuner(self.state, weights='on')
+        self.apply()
+        self.assertEqual({}, self.changed())
+        self.apply('plain')
+        self.assertEqual('mq-deadline', self.changed()['scheduler'])
 
     def test_weights_are_turned_off_again(self):
         for weights in ('off', 'dry_run'):
