@@ -98,6 +98,8 @@ class IOLoop:
         while not stopped.is_set():
             if not self._measuring.run(self.run_once):
                 self._sampler = self._manager = None
+                # what it shows is restored below
+                self._decision = self.interval = None
             sets_none = self._manager is None or self._mode != manager.ON
             if sets_none and self._needs_restore:
                 self._needs_restore = not self._restore()
