@@ -276,7 +276,11 @@ def weights(
     hosts: collections.abc.Collection[WeighingHost],
     flavors: collections.abc.Iterable[Flavor],
 ) -> Result:
-    """Check that hosts with I/O weights on have them on all disks."""
+    """Check that options and profiles leave no disk without I/O weights.
+
+    Whether the kernel of a host can weigh a disk, ``weights check`` tells.
+    """
+    found = []
     refused = sorted(
         weighing.host
         for weighing in hosts
@@ -284,7 +288,7 @@ def weights(
         and constants.HDD in weighing.media
     )
     if refused:
-        return warning(
+        found.append(
             '[diskplacer_weights] controller is io.cost, and hard disks have '
             f'no weights then, on: {", ".join(refused)}. Set controller = '
             'auto: hard disks have bfq then, solid state disks io.cost.'
@@ -302,13 +306,13 @@ def weights(
         if flavor.media in (flavor_.ANY, medium)
     ]
     if left_out:
-        return warning(
+        found.append(
             'Hosts have [diskplacer_weights] mode=on, and disks with servers '
             'of these flavors have no weights there, because the schedulers '
             f'of their profiles lack bfq: {", ".join(left_out)}. Add bfq to '
             'the lists, at any place, or use other profiles.'
         )
-    return success()
+    return warning(' '.join(found)) if found else success()
 
 
 def moves(enabled: bool, unable: collections.abc.Collection[str]) -> Result:

@@ -16,6 +16,7 @@ import argparse
 import collections.abc
 import dataclasses
 import os
+import sys
 from typing import Any
 
 from oslo_config import cfg
@@ -88,6 +89,8 @@ def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     checks = check(conf)
     if args.format == 'json':
         shell.print_json(checks)
+        for hint in hints(conf):
+            print(hint, file=sys.stderr)
     else:
         columns = ('UUID', 'Device', 'Controller', 'Problem', 'Command')
         rows = [dataclasses.astuple(disk_check) for disk_check in checks]

@@ -213,6 +213,17 @@ class WeightsTest(ResultTest):
             'on: a. Set controller = auto',
         )
 
+    def test_each_problem_is_told(self):
+        hosts = [
+            *self.hosts('io.cost', 'hdd'),
+            checks.WeighingHost('c', 'auto', frozenset({'hdd'})),
+        ]
+        self.assert_warning(
+            checks.weights(hosts, [self.flavor('any', 'hdd')]),
+            'on: a. Set controller = auto',
+            'lack bfq: of-any (hdd). Add',
+        )
+
     def test_profiles_without_bfq(self):
         for controller, media in (
             ('auto', {'hdd'}),

@@ -218,8 +218,11 @@ class CheckTest(base.BaseTestCase):
         self.assertEqual({'a': ('', 'the disk is missing', '')}, self.check())
 
     def run_(self, *arguments):
-        stdout = io.StringIO()
-        with contextlib.redirect_stdout(stdout):
+        stdout, self.stderr = io.StringIO(), io.StringIO()
+        with (
+            contextlib.redirect_stdout(stdout),
+            contextlib.redirect_stderr(self.stderr),
+        ):
             args = manage.make_parser(['weights']).parse_args(
                 ['weights', 'check', *arguments]
             )
@@ -248,6 +251,11 @@ class CheckTest(base.BaseTestCase):
         self.assertEqual(
             ['', 'do this'], [one['command'] for one in json.loads(text)]
         )
+        self.assertEqual('', self.stderr.getvalue())
+        self.conf.set_override('mode', 'off', 'diskplacer_weights')
+        _, text = self.run_('--format', 'json')
+        self.assertEqual(2, len(json.loads(text)))
+        self.assertIn('Weights are off: set', self.stderr.getvalue())
 
     def test_all_is_well(self):
         self.useFixture(
