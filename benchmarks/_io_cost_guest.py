@@ -16,6 +16,7 @@ import concurrent.futures
 import dataclasses
 import json
 import pathlib
+import re
 import sys
 import threading
 import time
@@ -47,6 +48,9 @@ LOADS = {
 PERCENTILE = 95
 TIMES_ALONE = 4
 LOWEST, HIGHEST = 50, 150
+# Has io.stat show more than the time that io.cost charges.
+DEBUG = pathlib.Path('/sys/module/blk_cgroup/parameters/blkcg_debug_stats')
+TIMES = ('usage', 'wait', 'indebt', 'indelay')
 
 
 def configured() -> cfg.ConfigOpts:
@@ -122,13 +126,32 @@ class Nothing:
 ARMS = {'none': Nothing, 'fixed': Fixed, 'agent': Agent, 'kernel': Kernel}
 
 
+def kernel_times(home: pathlib.Path, device: Device) -> dict[str, int]:
+    """Return io.cost's own sums for a cgroup, in microseconds.
+
+    They are the device time that was charged, and how long requests waited,
+    were in debt and were delayed for it; none without io.cost.
+    """
+    for line in (home / 'io.stat').read_text().splitlines():
+        if line.startswith(f'{device.number} '):
+            return {
+                name: int(value)
+                for name, value in re.findall(r'cost\.(\w+)=(\d+)', line)
+                if name in TIMES
+            }
+    return {}
+
+
 def load(
     device: Device,
     homes: dict[str, pathlib.Path],
     loads: dict[str, str],
     seconds: int,
 ) -> dict[str, dict[str, float]]:
-    """Return the MB/s of each task, and the latency of the light one."""
+    """Return the MB/s and the latency of each task, and io.cost's times.
+
+    They are in seconds of each second.
+    """
 
     def do(place: int, name: str) -> dict[str, float]:
         home = homes[name]
@@ -155,7 +178,21 @@ def load(
             for place, name in enumerate(WEIGHTS)
             if name in loads
         }
-        return {name: one.result() for name, one in futures.items()}
+        time.sleep(SETTLE_S)
+        before = {name: kernel_times(homes[name], device) for name in futures}
+        began = time.monotonic()
+        time.sleep(seconds)
+        after = {name: kernel_times(homes[name], device) for name in futures}
+        elapsed_us = 1e6 * (time.monotonic() - began)
+        return {
+            name: one.result()
+            | {
+                what: (value - before[name][what]) / elapsed_us
+                for what, value in after[name].items()
+                if what in before[name]
+            }
+            for name, one in futures.items()
+        }
 
 
 def compare(settings: guest.Settings) -> guest.Settings:
@@ -167,6 +204,8 @@ def compare(settings: guest.Settings) -> guest.Settings:
     model = io_model.load(conf.diskplacer.disk_root, uuid)
     assert model is not None
     guest.run('umount', str(guest.DISKS / uuid))
+    if DEBUG.exists():
+        DEBUG.write_text('1')
     device = Device(
         uuid,
         guest.kernel_name(path),

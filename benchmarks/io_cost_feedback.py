@@ -25,8 +25,10 @@ kernel  the measured model at a rate that the kernel adapts to latencies: qos
 With --faster 2 the model says that the disk is twice as fast as it is, as a
 disk that has become slower, or collects garbage. Of each are shown how many
 times as much as the heavy task the light one gets, which should be 10 for
-equal requests, the throughput of both beside that without io.cost, and the
-mean latency of the light one.
+equal requests, the throughput of both beside that without io.cost, the mean
+latency of the light one, and the time that the kernel charges to each in a
+second. The JSON has the model, and the other times of io.stat: how long
+requests waited, were in debt and were delayed.
 """
 
 import argparse
@@ -54,11 +56,21 @@ LOADS = (
 MIB = 2048
 ARMS = ('none', 'fixed', 'agent', 'kernel')
 
+TASKS = ('light', 'heavy')
+TIMES = ('usage', 'wait', 'indebt', 'indelay')
+
 Found = dict[str, dict[str, dict[str, dict[str, float]]]]
 
 
-def measure(args: argparse.Namespace, kind: str) -> Found:
-    """Return what each task got, by loads and arm."""
+class Measured(typing.TypedDict):
+    """The model of a disk, and what each task got, by loads and arm."""
+
+    model: dict[str, int | str]
+    found: Found
+
+
+def measure(args: argparse.Namespace, kind: str) -> Measured:
+    """Measure a disk."""
 
     with Testbed([DISKS[kind]]) as bed:
         in_guest = functools.partial(_in_guest.run, bed, GUEST)
@@ -75,14 +87,18 @@ def measure(args: argparse.Namespace, kind: str) -> Found:
             loads=LOADS, seconds=args.seconds, faster=args.faster,
         )  # fmt: skip
     print(f'{kind}: {got["model"]}')
-    return typing.cast(Found, got['found'])
+    return typing.cast(Measured, got)
 
 
-def evaluate(kind: str, found: Found) -> _report.Figures:
+def evaluate(kind: str, measured: Measured) -> _report.Figures:
     """Print a table, and return its figures."""
-    figures: _report.Figures = {}
+    figures: _report.Figures = {
+        f'{kind}_model_{name}': value
+        for name, value in measured['model'].items()
+        if isinstance(value, int)
+    }
     rows = []
-    for loads, arms in found.items():
+    for loads, arms in measured['found'].items():
         whole = {
             arm: sum(one['mbps'] for one in got.values())
             for arm, got in arms.items()
@@ -96,18 +112,27 @@ def evaluate(kind: str, found: Found) -> _report.Figures:
                 'latency_ms': light['latency_ms'],
             }
             figures |= {f'{name}_{key}': one for key, one in shown.items()}
+            figures |= {
+                f'{name}_{task}_{what}': arms[arm][task].get(what)
+                for task in TASKS
+                for what in TIMES
+            }
             rows.append(
                 (
                     f'{loads} {arm}',
                     f'{light["mbps"]:.1f}',
                     f'{heavy["mbps"]:.1f}',
                     *(f'{one:.2f}' for one in shown.values()),
+                    ', '.join(
+                        f'{arms[arm][task].get("usage", 0.0):.2f}'
+                        for task in TASKS
+                    ),
                 )
             )
     print(kind)
     _report.table(
         ('Light and heavy', 'Light, MB/s', 'Heavy, MB/s', 'Light / heavy')
-        + ('Of all without', 'Latency, ms'),
+        + ('Of all without', 'Latency, ms', 'Charged, s/s'),
         rows,
     )
     return figures
