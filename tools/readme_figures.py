@@ -43,8 +43,8 @@ class Row(typing.NamedTuple):
 
 ROWS = (
     Row(
-        "Hadoop's sort with 8 vdisks on 8 disks: share of the time that it "
-        'takes less than with 1 (paper: up to 0.70)',
+        "Hadoop's sort with 8 vdisks on 8 disks: time that it saves, as a "
+        'share of that with 1 vdisk (paper: up to 0.70)',
         'hadoop',
         ('less_time_1_to_8',),
     ),

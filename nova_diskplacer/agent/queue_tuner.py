@@ -53,9 +53,9 @@ class QueueTuner:
     A queue is restored when the last server with a profile for it has left
     the disk, also by an agent that was started later. While I/O weights are
     on, hard disks without servers have the scheduler that weights need, unless
-    the host cannot weigh at all. A queue is left alone while its disk is being measured, and restored after a
-    killed measurement. The merging of requests is left alone while weights
-    have changed it.
+    the host cannot weigh at all. A queue is left alone while its disk is being
+    measured, and restored after a killed measurement. The merging of requests
+    is left alone while weights have changed it.
 
     :raises DiskPlacerError: a profile is invalid.
     """
