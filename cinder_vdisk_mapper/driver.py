@@ -399,9 +399,13 @@ class VDiskMapperDriver(driver.VolumeDriver):
         :raises RekeyNotSupported: it is a clone whose key Cinder is about to
             change, which it does by iSCSI and Fibre Channel only: an unbound
             clone stays unbound.
+        :raises VolumeDriverException: the volume cannot be attached now.
         """
         if volume.status == 'creating' and volume.encryption_key_id:
             raise cinder_exc.RekeyNotSupported
+        if not remote:
+            # Cinder does this once more, and goes on if it is refused
+            self.create_export(context, volume, properties)
         return super()._attach_volume(context, volume, properties, remote)
 
     # Images

@@ -89,8 +89,9 @@ VOLUME: internals.Names = (
     ),
     Name(
         'cinder.volume.driver.VolumeDriver._attach_volume',
-        'Attaches a volume to this host, to be written to. Overridden: Cinder '
-        'changes the keys of clones by it.',
+        'Attaches a volume to this host, for an image. Overridden: Cinder '
+        'changes the keys of clones by it, and it goes on if the export is '
+        'refused.',
         ('context', 'volume', 'properties', 'remote'),
     ),
     Name(

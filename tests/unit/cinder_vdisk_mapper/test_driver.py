@@ -26,6 +26,7 @@ from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import driver
 from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
 from nova_diskplacer import internals
@@ -301,6 +302,36 @@ class VolumeTestCase(DriverTestCase):
                 {'host': 'node'},
             )
             self.assertIn(reason, self.log.output)
+
+    def test_attached_by_cinder_itself(self):
+        what = volume(__getitem__=getattr)
+        with mock.patch.object(self.driver, '_connect_device') as connect:
+            _, attached = self.driver._attach_volume(
+                None, what, {'host': 'node'}
+            )
+        self.assertIs(what, attached)
+        self.assertEqual('a', what.provider_location)
+        (connection,) = connect.call_args.args
+        self.assertEqual(
+            '/disks/a/volume-id', connection['data']['device_path']
+        )
+
+    def test_cinder_itself_attaches_nothing_that_is_refused(self):
+        """Cinder ignores what an export raises, such as for an image."""
+        what = volume(__getitem__=getattr)
+        what.provider_location = self.export(what)
+        moves = self.driver._connections.moves = mock.Mock()
+        moves.check_whole.side_effect = errors.BindingError('log', 'it moves')
+        with mock.patch.object(self.driver, '_connect_device') as connect:
+            error = self.assertRaises(
+                cinder_exc.VolumeDriverException,
+                self.driver._attach_volume,
+                None,
+                what,
+                {'host': 'node'},
+            )
+        self.assertIn('it moves', str(error))
+        connect.assert_not_called()
 
     def test_servers_get_a_path_that_stays(self):
         what = volume(volume_attachment=[attachment('server')])
