@@ -207,7 +207,7 @@ class Migration:
             for volume in volumes
             if volume.provider_location
             and (not volume.provider_id or _names_former_disk(volume))
-        ], _updates_of_snapshots(volumes, snapshots)
+        ], _updates_of_snapshots(snapshots)
 
     def _moved(self, volumes: Sequence[Volume]) -> list[Volume]:
         """Return the bound volumes with a copy or a link elsewhere."""
@@ -305,21 +305,21 @@ def _check_unattached(volume: Volume) -> None:
         )
 
 
-def _updates_of_snapshots(
-    volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
-) -> list[ModelUpdate]:
+def _updates_of_snapshots(snapshots: Sequence[Snapshot]) -> list[ModelUpdate]:
     """Return the owners of snapshots without one, as Cinder wants: of all.
 
     Those of volumes that are still unbound are marked, as long as that is
-    known.
+    known. A volume need not be among those that Cinder hands over with its
+    snapshot.
     """
-    unbound = {volume.id for volume in volumes if not volume.provider_location}
     updates = []
     for snapshot in snapshots:
         if not snapshot.provider_id:
             provider_id = naming.location(snapshot) or None
-            if snapshot.status == 'available' and (
-                provider_id is None and snapshot.volume_id in unbound
+            if (
+                snapshot.status == 'available'
+                and provider_id is None
+                and not snapshot.volume.provider_location
             ):
                 mark = naming.snapshot_at(None)
             else:
