@@ -26,6 +26,7 @@ from cinder_vdisk_mapper.cinder_api import errors
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import VolumeType
 from cinder_vdisk_mapper.cinder_api.types import attachments
+from cinder_vdisk_mapper.cinder_api.types import is_target
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import mapping
 
@@ -85,7 +86,10 @@ def read(context: Any, volume: Volume, default_mapping: str) -> BindRequest:
         volume_id=volume.id,
         size_gb=volume.size,
         server=server,
-        boot_time=server is not None and blank_of == server.uuid,
+        # the volume that Cinder copies one to has its name, too
+        boot_time=server is not None
+        and blank_of == server.uuid
+        and not is_target(volume.migration_status),
         of_flavor=is_of_flavor(server, volume),
         policy=mapping_of(volume.volume_type, default_mapping),
         attached=functools.partial(attached, context, server)

@@ -27,6 +27,7 @@ from cinder_vdisk_mapper.cinder_api.types import Connector
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import attachments
 from cinder_vdisk_mapper.cinder_api.types import is_migrating
+from cinder_vdisk_mapper.cinder_api.types import is_target
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
 from nova_diskplacer.host import lio
@@ -35,9 +36,6 @@ LOG = logging.getLogger(__name__)
 
 #: the target driver whose exports have a secret and one initiator
 LIO = 'lioadm'
-
-# Prefix of the migration status of the volume that Cinder copies to.
-_TARGET = 'target:'
 
 # Value of provider_id until the location of the export is known.
 _IN_PROGRESS = 'begun'
@@ -49,8 +47,7 @@ def needs_remote_export(volume: Volume) -> bool:
     Cinder does so to fill the volume that replaces one of that host. A server
     that is attached to the volume would stay on the other host.
     """
-    migration = volume.migration_status or ''
-    return migration.startswith(_TARGET) and not any(
+    return is_target(volume.migration_status) and not any(
         attachment.instance_uuid for attachment in volume.volume_attachment
     )
 
@@ -63,7 +60,7 @@ def is_source(volume: Volume) -> bool:
     migration = volume.migration_status
     return (
         is_migrating(migration)
-        and not (migration or '').startswith(_TARGET)
+        and not is_target(migration)
         and all(
             attachment.attach_status != 'attached'
             for attachment in attachments(volume)

@@ -25,6 +25,9 @@ Connector = dict[str, Any]
 # reset it to ``none`` stores None.
 _NOT_MIGRATING = frozenset((None, '', 'success', 'error'))
 
+# Prefix of the migration status of the volume that Cinder copies to.
+_TARGET = 'target:'
+
 #: changed columns of a volume or snapshot
 ModelUpdate = dict[str, Any]
 
@@ -104,3 +107,11 @@ def is_migrating(migration_status: str | None) -> bool:
     up to now has.
     """
     return migration_status not in _NOT_MIGRATING
+
+
+def is_target(migration_status: str | None) -> bool:
+    """Return whether Cinder copies to a volume with this migration status.
+
+    It makes the volume for that, with all properties of the other one.
+    """
+    return (migration_status or '').startswith(_TARGET)

@@ -22,6 +22,28 @@ from tests.unit.cinder_vdisk_mapper import test_driver
 from tests.unit.cinder_vdisk_mapper.attach import test_binding
 
 
+class ReadTestCase(test_driver.DriverTestCase):
+    def test_volumes_that_nova_makes_for_a_boot(self):
+        for name, migration_status, boot_time in (
+            ('server-blank-vol', None, True),
+            ('server-blank-vol', 'migrating', True),
+            # Cinder copies the name, too
+            ('server-blank-vol', 'target:id', False),
+            ('other-blank-vol', None, False),
+            ('data', None, False),
+        ):
+            request = bind_request.read(
+                None,
+                test_driver.volume(
+                    display_name=name,
+                    migration_status=migration_status,
+                    volume_attachment=[test_driver.attachment('server')],
+                ),
+                'round_robin',
+            )
+            self.assertEqual(boot_time, request.boot_time)
+
+
 class AttachedTestCase(testtools.TestCase):
     """Which volumes count as vdisks of a server of two of 10 GiB."""
 
