@@ -12,10 +12,12 @@
 
 """Attaches vdisks to servers of this host, and to other hosts for copies."""
 
+import contextlib
 import dataclasses
 import functools
 import socket
 from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 from typing import Protocol
 
@@ -259,14 +261,14 @@ class Connections:
 
         An error would set the volume to error, and the disk may come back.
         The copy that an export was made for has ended with the old process;
-        that of a server's move stays.
+        that of a server's move stays. A server needs its link and device also
+        where an export cannot be removed.
         """
-        try:
+        with _logged(volume):
             if not (self.moves and self.moves.remove_export(volume)):
                 self._end_export(context, volume)
+        with _logged(volume):
             self._restore(volume)
-        except exception.DiskPlacerError as error:
-            LOG.error('Volume %s: %s', volume.id, error)
 
     def restore_others(self, volumes: Iterable[Volume]) -> None:
         """Link attached volumes at start that Cinder does not export anew.
@@ -429,3 +431,12 @@ class Connections:
 def _has_server(volume: Volume) -> bool:
     """Return whether a server has attached the volume, or is about to."""
     return any(attachment.instance_uuid for attachment in attachments(volume))
+
+
+@contextlib.contextmanager
+def _logged(volume: Volume) -> Iterator[None]:
+    """Log an error of a volume, which does not end the start."""
+    try:
+        yield
+    except exception.DiskPlacerError as error:
+        LOG.error('Volume %s: %s', volume.id, error)

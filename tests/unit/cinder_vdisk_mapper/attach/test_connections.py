@@ -173,6 +173,21 @@ class ConnectionsTestCase(test_driver.DriverTestCase):
                 is_device, ('a', NAME) in backend.has_device, types
             )
 
+    def test_a_start_whose_export_cannot_be_removed(self):
+        """The server needs its link and its device all the same."""
+        backend = self.operations.backend
+        volume, _ = self.attached_as_device(test_driver.attachment('server'))
+        self.connections.moves = mock.Mock()
+        self.connections.moves.remove_export.side_effect = (
+            exception.DiskPlacerError('no tool')
+        )
+        backend.linked.clear()
+        backend.has_device.clear()
+        self.connections.ensure_export(None, volume)
+        self.assertEqual({NAME: 'a'}, backend.linked)
+        self.assertEqual({('a', NAME)}, backend.has_device)
+        self.assertIn('Volume id: no tool', self.log.output)
+
     def test_only_an_unbound_volume_is_bound_for_no_server(self):
         volume = test_driver.volume()
         disk = self.connections.bind(volume)
