@@ -42,6 +42,7 @@ from cinder_vdisk_mapper.cinder_api.types import Connector
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import attachments
+from cinder_vdisk_mapper.cinder_api.types import is_used_by_cinder
 from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
@@ -227,7 +228,10 @@ class Connections:
         reason = ''
         if volume.status == _DELETING:
             reason = 'is being deleted'
-        elif request.server and export.is_source(volume):
+        elif export.is_source(volume) and (
+            request.server or is_used_by_cinder(volume)
+        ):
+            # the migration itself attaches it too
             reason = 'is being migrated'
         elif not self._has(volume):
             reason = 'has moved to another host'

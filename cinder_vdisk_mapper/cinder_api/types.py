@@ -25,6 +25,12 @@ Connector = dict[str, Any]
 # reset it to ``none`` stores None.
 _NOT_MIGRATING = frozenset((None, '', 'success', 'error'))
 
+# Statuses of volumes that Cinder itself reads or fills: it attaches them
+# without an attachment in the database.
+_USED_BY_CINDER = frozenset(
+    ('uploading', 'downloading', 'backing-up', 'restoring-backup')
+)
+
 # Prefix of the migration status of the volume that Cinder copies to.
 _TARGET = 'target:'
 
@@ -98,6 +104,14 @@ def attachments(volume: Volume) -> list[Attachment]:
         for attachment in volume.volume_attachment
         if attachment.attach_status != 'detached'
     ]
+
+
+def is_used_by_cinder(volume: Volume) -> bool:
+    """Return whether Cinder reads or fills a volume, or is about to.
+
+    That is for an image or a backup; of a migration, the status tells nothing.
+    """
+    return volume.status in _USED_BY_CINDER
 
 
 def is_migrating(migration_status: str | None) -> bool:

@@ -39,6 +39,7 @@ from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
 from cinder_vdisk_mapper.cinder_api.types import Snapshot
 from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import attachments
+from cinder_vdisk_mapper.cinder_api.types import is_used_by_cinder
 from cinder_vdisk_mapper.vdisks import event_log
 from cinder_vdisk_mapper.vdisks import linking
 from cinder_vdisk_mapper.vdisks import locks
@@ -289,19 +290,25 @@ def _names_former_disk(volume: Volume) -> bool:
 
 
 def _check_unattached(volume: Volume) -> None:
-    """Check that no server has attached a volume since it was read.
+    """Check that nobody has attached a volume since it was read.
 
-    One that is migrated is attached to none from now on, see
-    ``connections``. The caller holds the lock of the volume, which is read
-    again.
+    One that is migrated is attached to no server from now on, and by Cinder
+    itself only to be copied, see ``connections``. The caller holds the lock of
+    the volume, which is read again.
 
-    :raises BindingError: one has, or is about to.
+    :raises BindingError: a server has, or Cinder for an image or a backup, or
+        is about to.
     """
     linking.refresh(volume)
     if attachments(volume):
         raise errors.BindingError(
             f'volume {volume.id} is attached and cannot be migrated',
             'a volume that is attached cannot be migrated',
+        )
+    if is_used_by_cinder(volume):
+        raise errors.BindingError(
+            f'volume {volume.id} is {volume.status} and cannot be migrated',
+            f'a volume that is {volume.status} cannot be migrated',
         )
 
 

@@ -256,6 +256,32 @@ class ConnectionsTestCase(test_driver.DriverTestCase):
                     cinder_exc.VolumeDriverException, self.export, volume
                 )
 
+    def test_what_cinder_may_attach_while_it_migrates(self):
+        """Its copy to another host, and no image or backup."""
+        self.operations.backend.create('a', NAME, 'id', None, 10)
+        for status, may in (
+            ('available', True),
+            ('maintenance', True),
+            ('retyping', True),
+            ('uploading', False),
+            ('downloading', False),
+            ('backing-up', False),
+            ('restoring-backup', False),
+        ):
+            for location in ('a', None):
+                volume = test_driver.volume(
+                    provider_location=location,
+                    status=status,
+                    migration_status='migrating',
+                )
+                if may:
+                    self.export(volume)
+                else:
+                    error = self.assertRaises(
+                        cinder_exc.VolumeDriverException, self.export, volume
+                    )
+                    self.assertIn('is being migrated', str(error))
+
     def test_the_disk_is_saved_while_the_volume_is_locked(self):
         volume = test_driver.volume()
 

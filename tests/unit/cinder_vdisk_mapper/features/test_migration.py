@@ -333,6 +333,24 @@ class AttachedTestCase(MigrationTestCase):
         self.assertIn('is attached', str(error))
         self.assertStayed()
 
+    def test_a_volume_that_cinder_itself_has_attached_stays(self):
+        """Its attachments to images and backups are in no database."""
+        for unbound in (False, True):
+            for status in ('uploading', 'backing-up', 'restoring-backup'):
+                volume = self.volume
+                if unbound:
+                    volume = test_driver.volume(name_id='unbound')
+                volume.status = status
+                error = self.assertRaises(
+                    cinder_exc.VolumeDriverException,
+                    self.driver.migrate_volume,
+                    None,
+                    volume,
+                    self.host(),
+                )
+                self.assertIn(f'that is {status}', str(error))
+        self.assertStayed()
+
     def test_an_unbound_one_too(self):
         self.volume = test_driver.volume()
         self.attach()
