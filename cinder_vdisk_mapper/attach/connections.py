@@ -181,12 +181,12 @@ class Connections:
         location = linking.where(self.operations.backend, volume)
         update: ModelUpdate = {}
         if location:
-            self._check_attachable(volume, request)
+            self._check_attachable(context, volume, request)
             self.operations.backend.check_location(location, name)
             for disk in location.disks:
                 binder.check_max_per_disk(request, disk)
         else:
-            location = self._bind_once(binder, volume, request)
+            location = self._bind_once(context, binder, volume, request)
             update = naming.bound_to(location)
         if not here:
             vdisk = self.operations.at(location, name)
@@ -197,7 +197,11 @@ class Connections:
         return update or None
 
     def _bind_once(
-        self, binder: binding.Binder, volume: Volume, request: BindRequest
+        self,
+        context: Any,
+        binder: binding.Binder,
+        volume: Volume,
+        request: BindRequest,
     ) -> Location:
         """Bind a volume that no other request has bound meanwhile.
 
@@ -209,7 +213,7 @@ class Connections:
         """
         with binding.locked(request):
             linking.refresh(volume)
-            self._check_attachable(volume, request)
+            self._check_attachable(context, volume, request)
             if not volume.provider_location:
                 location = binder.bind(request)
                 linking.save_disk(volume, location)
@@ -219,7 +223,9 @@ class Connections:
                 )
         return naming.location(volume)
 
-    def _check_attachable(self, volume: Volume, request: BindRequest) -> None:
+    def _check_attachable(
+        self, context: Any, volume: Volume, request: BindRequest
+    ) -> None:
         """Check that a volume that was just read may be attached.
 
         :raises BindingError: it is being deleted or migrated, or another
@@ -229,9 +235,11 @@ class Connections:
         if volume.status == _DELETING:
             reason = 'is being deleted'
         elif export.is_source(volume) and (
-            request.server or is_used_by_cinder(volume)
+            not export.is_lost_copy(context, volume, request.server.uuid)
+            if request.server
+            # else the migration itself attaches it
+            else is_used_by_cinder(volume)
         ):
-            # the migration itself attaches it too
             reason = 'is being migrated'
         elif not self._has(volume):
             reason = 'has moved to another host'

@@ -19,6 +19,7 @@ is for the servers of its host.
 
 from typing import Any
 
+from cinder import objects
 from cinder.volume import volume_utils
 from oslo_log import log as logging
 from oslo_utils import importutils
@@ -28,6 +29,7 @@ from cinder_vdisk_mapper.cinder_api.types import Volume
 from cinder_vdisk_mapper.cinder_api.types import attachments
 from cinder_vdisk_mapper.cinder_api.types import is_migrating
 from cinder_vdisk_mapper.cinder_api.types import is_target
+from cinder_vdisk_mapper.cinder_api.types import target_of
 from cinder_vdisk_mapper.vdisks import naming
 from nova_diskplacer import exception
 from nova_diskplacer.host import lio
@@ -36,6 +38,9 @@ LOG = logging.getLogger(__name__)
 
 #: the target driver whose exports have a secret and one initiator
 LIO = 'lioadm'
+
+# Migration status of a volume while it is copied.
+_COPIED = 'migrating'
 
 # Value of provider_id until the location of the export is known.
 _IN_PROGRESS = 'begun'
@@ -65,6 +70,27 @@ def is_source(volume: Volume) -> bool:
             attachment.attach_status != 'attached'
             for attachment in attachments(volume)
         )
+    )
+
+
+def is_lost_copy(context: Any, volume: Volume, server: str) -> bool:
+    """Return whether Nova has begun to copy a volume for a server, and died.
+
+    The volume is attached to none, and its server attaches it again. Nova has
+    reserved the target of the copy for the server, and completes that
+    attachment when the server has the target in place of the volume.
+
+    :param server: UUID of the server.
+    """
+    if volume.migration_status != _COPIED:
+        return False
+    found = objects.VolumeAttachmentList.get_all_by_instance_uuid(
+        context, server
+    )
+    return any(
+        attachment.volume.migration_status == target_of(volume.id)
+        and attachment.attach_status != 'attached'
+        for attachment in found
     )
 
 

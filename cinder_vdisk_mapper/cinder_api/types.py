@@ -129,3 +129,8 @@ def is_target(migration_status: str | None) -> bool:
     It makes the volume for that, with all properties of the other one.
     """
     return (migration_status or '').startswith(_TARGET)
+
+
+def target_of(volume_id: str) -> str:
+    """Return the migration status of the volume that a volume is copied to."""
+    return _TARGET + volume_id

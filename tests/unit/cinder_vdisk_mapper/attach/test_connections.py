@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
+import functools
 from unittest import mock
 
 from cinder import exception as cinder_exc
@@ -255,6 +255,41 @@ class ConnectionsTestCase(test_driver.DriverTestCase):
                 self.assertRaises(
                     cinder_exc.VolumeDriverException, self.export, volume
                 )
+
+    def test_a_server_for_which_nova_copied_it(self):
+        """Its nova-compute has died: the server goes on with what it had."""
+        self.operations.backend.create('a', NAME, 'id', None, 10)
+        for status, target, target_is, may in (
+            ('migrating', 'target:id', 'reserved', True),
+            ('migrating', 'target:id', 'attaching', True),
+            # the server has written to the target since
+            ('migrating', 'target:id', 'attached', False),
+            ('completing', 'target:id', 'reserved', False),
+            ('migrating', 'target:other', 'reserved', False),
+            # Cinder copies it: it was detached before
+            ('migrating', None, 'reserved', False),
+        ):
+            volume = test_driver.volume(
+                provider_location='a',
+                migration_status=status,
+                volume_attachment=[test_driver.attachment('server')],
+            )
+            copy = test_driver.attachment('server', target_is)
+            copy.volume = test_driver.volume(
+                id='copy', name_id='copy', migration_status=target
+            )
+            with mock.patch.object(
+                objects.VolumeAttachmentList,
+                'get_all_by_instance_uuid',
+                return_value=[copy],
+            ):
+                attach = functools.partial(
+                    self.driver.create_export, None, volume, CONNECTOR
+                )
+                if may:
+                    self.assertIsNone(attach())
+                else:
+                    self.assertRaises(cinder_exc.VolumeDriverException, attach)
 
     def test_what_cinder_may_attach_while_it_migrates(self):
         """Its copy to another host, and no image or backup."""
