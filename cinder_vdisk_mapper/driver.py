@@ -593,9 +593,23 @@ class VDiskMapperDriver(driver.VolumeDriver):
         self._check_moves_ended(volume)
         return self._migration.migrate_volume(context, volume, host)
 
-    update_migrated_volume = _forward(
-        '_migration', Migration.update_migrated_volume
-    )
+    @errors.as_driver_error()
+    def update_migrated_volume(
+        self,
+        context: Any,
+        volume: Volume,
+        new_volume: Volume,
+        original_volume_status: str,
+    ) -> ModelUpdate:
+        """Give a volume the vdisk that Cinder has copied it to.
+
+        :raises VolumeDriverException: the copy is not whole: the volume keeps
+            the vdisk that it has.
+        """
+        self._connections.end_copy(new_volume)
+        return self._migration.update_migrated_volume(
+            context, volume, new_volume, original_volume_status
+        )
 
     @errors.as_driver_error()
     def update_provider_info(

@@ -334,16 +334,40 @@ class Connections:
         self._end_export(context, volume)
         self._deactivate(volume)
 
+    def end_copy(self, volume: Volume) -> None:
+        """Allocate all blocks of a volume that Cinder has copied to.
+
+        Cinder ends the migration after that, and deletes the original.
+
+        :raises DiskPlacerError: its disk lacks the space, or is missing.
+        """
+        location = linking.where(self.operations.backend, volume)
+        if location and export.needs_remote_export(volume):
+            self._allocate(volume)
+
     def _end_export(self, context: Any, volume: Volume) -> None:
-        """Remove the export of a volume, and allocate all of its blocks."""
+        """Remove the export of a volume, and allocate all of its blocks.
+
+        A volume that Cinder has copied to may be one that it deletes, because
+        the copy did not fit the disk.
+        """
         if naming.is_exported(volume):
             self.exporter.remove(context, volume, self.local_path(volume))
-        if volume.status in _BEING_FILLED or export.needs_remote_export(
-            volume
-        ):
-            linking.where(self.operations.backend, volume)
-            # allocate the blocks again that were truncated or left out
-            self.operations.of(volume).extend(volume.size, restores=True)
+        if export.needs_remote_export(volume):
+            try:
+                self._allocate(volume)
+            except exception.DiskPlacerError as error:
+                # the end of the migration insists on it
+                LOG.warning(
+                    'Volume %s is not allocated in full: %s', volume.id, error
+                )
+        elif volume.status in _BEING_FILLED:
+            self._allocate(volume)
+
+    def _allocate(self, volume: Volume) -> None:
+        """Allocate the blocks again that were truncated or left out."""
+        linking.where(self.operations.backend, volume)
+        self.operations.of(volume).extend(volume.size, restores=True)
 
     def _deactivate(self, volume: Volume) -> None:
         """Remove the device of a volume that one attachment at most has."""

@@ -373,6 +373,34 @@ class VolumeTestCase(DriverTestCase):
             )
             self.driver.delete_volume(what)
 
+    def test_what_cannot_be_allocated_again(self):
+        """The target of a copy that has failed can be deleted."""
+        for fields in (
+            {'status': 'restoring-backup'},
+            {'status': 'available', 'migration_status': 'target:other'},
+        ):
+            what = volume(**fields)
+            what.provider_location = self.export(what)
+            self.driver.backend._change('a', 'volume-id', 0, True, min)
+            with mock.patch.object(
+                self.driver.backend, 'extend', side_effect=DiskError('full')
+            ):
+                if what.migration_status:
+                    self.driver.remove_export(None, what)
+                    self.assertIn(
+                        'Volume id is not allocated in full: full',
+                        self.log.output,
+                    )
+                else:
+                    self.assertRaises(
+                        cinder_exc.VolumeDriverException,
+                        self.driver.remove_export,
+                        None,
+                        what,
+                    )
+            self.driver.delete_volume(what)
+            self.assertEqual((), self.driver.backend.known['a'].vdisks)
+
     def test_no_connection_to_what_is_not_whole(self):
         what = volume()
         what.provider_location = self.export(what)

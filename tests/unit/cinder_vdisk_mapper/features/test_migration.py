@@ -13,6 +13,7 @@
 """Volumes that change their disk, their host or their type."""
 
 import dataclasses
+import functools
 from unittest import mock
 
 from cinder import exception as cinder_exc
@@ -377,6 +378,32 @@ class MigratedTestCase(MigrationTestCase):
                 ('volume-temporary', owner), (vdisk.name, vdisk.volume_id)
             )
         self.assertEqual('data', self.driver.backend.content['a', 'volume-id'])
+
+    def test_all_of_the_copy_is_allocated(self):
+        """Or the migration fails: the original is there still."""
+        backend = self.driver.backend
+        new = test_driver.volume(
+            id='temporary',
+            name_id='temporary',
+            provider_location='b',
+            migration_status='target:id',
+        )
+        backend.create('b', 'volume-temporary', 'temporary', None, 7)
+        migrated = functools.partial(
+            self.driver.update_migrated_volume,
+            None,
+            self.volume,
+            new,
+            'available',
+        )
+        with mock.patch.object(
+            backend, 'extend', side_effect=exception.DiskError('full')
+        ):
+            self.assertRaises(cinder_exc.VolumeDriverException, migrated)
+        migrated()
+        (vdisk,) = backend.known['b'].vdisks
+        self.assertEqual(10, vdisk.size_gb)
+        self.assertEqual(10, self.reserved()[1])
 
     def test_unbound(self):
         new = test_driver.volume(id='temporary', name_id='temporary')
