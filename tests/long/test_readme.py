@@ -97,6 +97,12 @@ class ReadmeTest(base.TestCase):
     def set_weights(self, text):
         self.config.write_text(self.before + text)
         self.cloud.restart(f'diskplacer-agent@{self.host}')
+        self.eventually(
+            'the agent',
+            lambda: not self.cloud.run_manage(
+                self.host, 'top', '--once'
+            ).returncode,
+        )
 
     def run_command(self, line):
         """Run a line as an operator does; returns what it prints."""
