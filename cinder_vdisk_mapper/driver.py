@@ -606,7 +606,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
         :raises VolumeDriverException: the copy is not whole: the volume keeps
             the vdisk that it has.
         """
-        self._connections.end_copy(new_volume)
+        self._connections.end_copy(context, new_volume)
         return self._migration.update_migrated_volume(
             context, volume, new_volume, original_volume_status
         )

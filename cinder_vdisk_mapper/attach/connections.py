@@ -334,14 +334,18 @@ class Connections:
         self._end_export(context, volume)
         self._deactivate(volume)
 
-    def end_copy(self, volume: Volume) -> None:
-        """Allocate all blocks of a volume that Cinder has copied to.
+    def end_copy(self, context: Any, volume: Volume) -> None:
+        """Remove the export of a volume that Cinder has copied to.
 
-        Cinder ends the migration after that, and deletes the original.
+        All of its blocks are allocated. After that Cinder exchanges the row of
+        the volume with that of the original, and deletes the original. It has
+        asked for the removal of the export, too, but does not wait for it.
 
-        :raises DiskPlacerError: its disk lacks the space, or is missing.
+        :raises DiskPlacerError: its disk lacks the space, or is missing, or
+            the export cannot be removed.
         """
         location = linking.where(self.operations.backend, volume)
+        self._unexport(context, volume)
         if location and export.needs_remote_export(volume):
             self._allocate(volume)
 
@@ -351,8 +355,7 @@ class Connections:
         A volume that Cinder has copied to may be one that it deletes, because
         the copy did not fit the disk.
         """
-        if naming.is_exported(volume):
-            self.exporter.remove(context, volume, self.local_path(volume))
+        self._unexport(context, volume)
         if export.needs_remote_export(volume):
             try:
                 self._allocate(volume)
@@ -363,6 +366,21 @@ class Connections:
                 )
         elif volume.status in _BEING_FILLED:
             self._allocate(volume)
+
+    def _unexport(self, context: Any, volume: Volume) -> None:
+        """Remove the export of a volume, unless another thread has done so.
+
+        While Cinder exchanges the rows of two volumes, each names a disk of
+        the other one, which is no export.
+        """
+        if not naming.is_exported(volume):
+            return
+        with locks.hold(f'volume-{volume.id}'):
+            linking.refresh(volume)
+            if naming.is_exported(volume) and not naming.names_other_disk(
+                volume
+            ):
+                self.exporter.remove(context, volume, self.local_path(volume))
 
     def _allocate(self, volume: Volume) -> None:
         """Allocate the blocks again that were truncated or left out."""

@@ -245,12 +245,24 @@ class Exporter:
 
     @staticmethod
     def forget(volume: Volume) -> None:
-        """Save that a volume is not exported."""
+        """Save that a volume is not exported.
+
+        A row stays as it is that has changed since it was read: Cinder may
+        have exchanged it with that of another volume.
+        """
         if not naming.is_exported(volume):
             return
-        volume.provider_id = volume.provider_location
-        volume.provider_auth = None
-        volume.save()
+        if not volume.conditional_update(
+            {'provider_id': volume.provider_location, 'provider_auth': None},
+            {
+                # the row may not have the location of the export, see stop
+                'provider_id': (_IN_PROGRESS, volume.provider_id),
+                'provider_location': volume.provider_location,
+            },
+        ):
+            LOG.warning(
+                'Volume %s has changed while its export was removed', volume.id
+            )
 
     def _is_whole(self, volume: Volume) -> bool:
         """Return whether the kernel exports a volume.

@@ -146,7 +146,8 @@ VOLUME: internals.Names = (
     ),
     Name(
         'cinder.objects.Volume.conditional_update',
-        'Takes a volume of a lost host, if it is as it was.',
+        'Takes a volume of a lost host, or saves that one is not exported, if '
+        'it is as it was.',
         ('values', 'expected_values'),
     ),
     *(

@@ -29,7 +29,6 @@ from cinder import exception as cinder_exc
 from cinder.volume import volume_utils
 from oslo_db import exception as db_exc
 from oslo_log import log as logging
-from oslo_utils import uuidutils
 
 from cinder_vdisk_mapper.attach import bind_request
 from cinder_vdisk_mapper.attach import binding
@@ -207,7 +206,7 @@ class Migration:
             {'id': volume.id, 'provider_id': volume.provider_location}
             for volume in volumes
             if volume.provider_location
-            and (not volume.provider_id or _names_former_disk(volume))
+            and (not volume.provider_id or naming.names_other_disk(volume))
         ], _updates_of_snapshots(snapshots)
 
     def _moved(self, volumes: Sequence[Volume]) -> list[Volume]:
@@ -276,17 +275,6 @@ class Migration:
             )
         target = volume.provider_location or ''
         event_log.log_moved(volume, vdisk, volume.size, disk, target)
-
-
-def _names_former_disk(volume: Volume) -> bool:
-    """Return whether ``provider_id`` has other disks than the volume.
-
-    That of an exported volume has the location of the export.
-    """
-    return naming.is_exported(volume) and all(
-        uuidutils.is_uuid_like(disk)
-        for disk in (volume.provider_id or '').split(',')
-    )
 
 
 def _check_unattached(volume: Volume) -> None:

@@ -15,6 +15,8 @@
 The driver counts vdisks of other names and leaves them alone.
 """
 
+from oslo_utils import uuidutils
+
 from cinder_vdisk_mapper.cinder_api.types import ModelUpdate
 from cinder_vdisk_mapper.cinder_api.types import Snapshot
 from cinder_vdisk_mapper.cinder_api.types import Volume
@@ -111,6 +113,17 @@ def has_failed(snapshot: Snapshot) -> bool:
 def is_exported(volume: Volume) -> bool:
     """Return whether a volume is, or may be, exported to another host."""
     return volume.provider_id not in (None, '', volume.provider_location)
+
+
+def names_other_disk(volume: Volume) -> bool:
+    """Return whether ``provider_id`` has other disks than the volume.
+
+    That of an exported volume has the location of the export.
+    """
+    return is_exported(volume) and all(
+        uuidutils.is_uuid_like(disk)
+        for disk in (volume.provider_id or '').split(',')
+    )
 
 
 def server_of_blank_volume(name: str | None) -> str | None:

@@ -350,6 +350,64 @@ class ConnectionsTestCase(test_driver.DriverTestCase):
             self.connections.initialize_connection(volume, CONNECTOR)
         connect.assert_called_once_with(volume, CONNECTOR)
 
+    def exported(self, **fields):
+        """Return the target of a migration, and what exports it."""
+        self.operations.backend.create('a', NAME, 'id', None, 10)
+        volume = test_driver.volume(
+            **{
+                'provider_location': 'a',
+                'provider_id': '192.0.2.1:3260,1 iqn.test:volume-id 1',
+                'migration_status': 'target:other',
+                'status': 'available',
+                **fields,
+            }
+        )
+
+        def remove(context, volume, path):
+            try:
+                with locks.hold('volume-id', wait=False):
+                    self.fail('the volume is not locked')
+            except locks.Held:
+                volume.provider_id = volume.provider_location
+
+        exporter = self.connections.exporter = mock.Mock()
+        exporter.remove.side_effect = remove
+        return volume, exporter
+
+    def test_an_export_ends_before_the_migration(self):
+        """Cinder asks for that too, but does not wait for it."""
+        for later in (True, False):
+            volume, exporter = self.exported()
+            stale = test_driver.volume(
+                provider_location='a',
+                provider_id=volume.provider_id,
+                status='available',
+            )
+            stale.refresh.side_effect = lambda stale=stale, volume=volume: (
+                stale.configure_mock(provider_id=volume.provider_id)
+            )
+            if later:
+                self.connections.end_copy(None, volume)
+            else:
+                self.connections.remove_export(None, volume)
+                self.connections.end_copy(None, volume)
+            self.assertEqual('a', volume.provider_id)
+            self.connections.remove_export(None, stale)
+            exporter.remove.assert_called_once_with(
+                None, volume, f'/disks/a/{NAME}'
+            )
+
+    def test_disks_that_cinder_is_exchanging(self):
+        """The driver has given the volume its disk, and Cinder the rest not.
+
+        That is no export.
+        """
+        volume, exporter = self.exported(
+            provider_id='0f6a4b1e-6b0a-4a0e-9f0b-5a2d1f0c7e11'
+        )
+        self.connections.remove_export(None, volume)
+        exporter.remove.assert_not_called()
+
     def test_a_device_that_is_still_open(self):
         self.connections.operations = mock.Mock()
         vdisk = self.connections.operations.of.return_value

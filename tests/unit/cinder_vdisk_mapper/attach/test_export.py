@@ -95,10 +95,16 @@ class ExporterTestCase(testtools.TestCase):
             provider_id=None,
             provider_auth=None,
         )
-        patch = mock.patch.object(objects.Volume, 'save', self._save)
-        patch.start()
-        self.addCleanup(patch.stop)
+        for name, value in (
+            ('save', self._save),
+            ('conditional_update', self._update),
+        ):
+            patch = mock.patch.object(objects.Volume, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
         self.saved = []
+        # what another process has written to the row
+        self.changed = {}
 
     def _is_whole(self, iqn):
         self.assertEqual(f'iqn.test:volume-{self.volume.id}', iqn)
@@ -135,6 +141,15 @@ class ExporterTestCase(testtools.TestCase):
 
     def _save(self):
         self.saved.append(self.volume.provider_id)
+
+    def _update(self, values, expected):
+        for key, value in expected.items():
+            row = self.changed.get(key, getattr(self.volume, key))
+            if row != value and row not in value:
+                return False
+        self.volume.update(values)
+        self._save()
+        return True
 
     def create(self):
         self.volume.update(self.exporter.create(None, self.volume, '/path'))
@@ -255,6 +270,24 @@ class ExporterTestCase(testtools.TestCase):
         self.exporter.forget(self.volume)
         self.assertEqual('disk', self.volume.provider_id)
         self.assertIsNone(self.volume.provider_auth)
+
+    def test_a_row_that_has_changed_meanwhile(self):
+        """As Cinder exchanges the rows of the volumes of a migration."""
+        self.create()
+        saved = list(self.saved)
+        for changed in (
+            {'provider_location': 'other'},
+            {'provider_id': 'other'},
+            {'provider_id': 'disk'},
+        ):
+            self.changed = changed
+            self.exporter.forget(self.volume)
+            self.assertEqual(LOCATION, self.volume.provider_id)
+        self.assertEqual(saved, self.saved)
+        # it was found again after a kill, see stop
+        self.changed = {'provider_id': 'begun'}
+        self.exporter.forget(self.volume)
+        self.assertEqual('disk', self.volume.provider_id)
 
     def test_killed_while_it_was_removed(self):
         """The target of LIO is gone already, and the vdisk still open."""
