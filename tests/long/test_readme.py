@@ -99,9 +99,11 @@ class ReadmeTest(base.TestCase):
         self.cloud.restart(f'diskplacer-agent@{self.host}')
         self.eventually(
             'the agent',
-            lambda: not self.cloud.run_manage(
-                self.host, 'top', '--once'
-            ).returncode,
+            lambda: (
+                not self.cloud.run_manage(
+                    self.host, 'top', '--once'
+                ).returncode
+            ),
         )
 
     def run_command(self, line):
