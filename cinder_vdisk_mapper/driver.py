@@ -210,6 +210,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
             self.operations,
             self._location,
             self.configuration.vdisk_default_mapping,
+            self._connections.end_copy,
         )
 
     @property
@@ -593,23 +594,9 @@ class VDiskMapperDriver(driver.VolumeDriver):
         self._check_moves_ended(volume)
         return self._migration.migrate_volume(context, volume, host)
 
-    @errors.as_driver_error()
-    def update_migrated_volume(
-        self,
-        context: Any,
-        volume: Volume,
-        new_volume: Volume,
-        original_volume_status: str,
-    ) -> ModelUpdate:
-        """Give a volume the vdisk that Cinder has copied it to.
-
-        :raises VolumeDriverException: the copy is not whole: the volume keeps
-            the vdisk that it has.
-        """
-        self._connections.end_copy(context, new_volume)
-        return self._migration.update_migrated_volume(
-            context, volume, new_volume, original_volume_status
-        )
+    update_migrated_volume = _forward(
+        '_migration', Migration.update_migrated_volume
+    )
 
     @errors.as_driver_error()
     def update_provider_info(

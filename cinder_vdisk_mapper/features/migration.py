@@ -21,6 +21,7 @@ leftover of an interrupted move.
 import collections
 import dataclasses
 import re
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -101,11 +102,13 @@ class Migration:
 
     :param here: location of this backend.
     :param default_mapping: of volumes whose type has none.
+    :param end_copy: see ``Connections.end_copy``.
     """
 
     operations: Operations
     here: BackendDisks
     default_mapping: str
+    end_copy: Callable[[Any, Volume], None]
 
     def migrate_volume(
         self, context: Any, volume: Volume, host: dict[str, Any]
@@ -156,7 +159,11 @@ class Migration:
         """Give a volume the vdisk that Cinder has copied it to.
 
         The vdisk keeps its name: the original still has the volume's name.
+
+        :raises DiskPlacerError: the copy is not whole: the volume keeps the
+            vdisk that it has.
         """
+        self.end_copy(context, new_volume)
         # the caller has read it before it was bound
         location = linking.where(self.operations.backend, new_volume)
         name, disk = naming.volume(new_volume), location.disk
