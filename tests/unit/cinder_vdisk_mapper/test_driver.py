@@ -356,7 +356,8 @@ class VolumeTestCase(DriverTestCase):
         self.driver.ensure_export(None, what)
         self.assertEqual({}, self.driver.backend.linked)
 
-    def test_what_was_truncated_is_allocated_again(self):
+    def truncated(self):
+        """Yield volumes that Cinder fills, and whose vdisk it has cut."""
         for fields in (
             {'status': 'restoring-backup'},
             {'status': 'available', 'migration_status': 'target:other'},
@@ -364,6 +365,10 @@ class VolumeTestCase(DriverTestCase):
             what = volume(**fields)
             what.provider_location = self.export(what)
             self.driver.backend._change('a', 'volume-id', 0, True, min)
+            yield what
+
+    def test_what_was_truncated_is_allocated_again(self):
+        for what in self.truncated():
             self.driver.remove_export(None, what)
             (vdisk,) = self.driver.backend.known['a'].vdisks
             self.assertEqual(10, vdisk.size_gb)
@@ -375,13 +380,7 @@ class VolumeTestCase(DriverTestCase):
 
     def test_what_cannot_be_allocated_again(self):
         """The target of a copy that has failed can be deleted."""
-        for fields in (
-            {'status': 'restoring-backup'},
-            {'status': 'available', 'migration_status': 'target:other'},
-        ):
-            what = volume(**fields)
-            what.provider_location = self.export(what)
-            self.driver.backend._change('a', 'volume-id', 0, True, min)
+        for what in self.truncated():
             with mock.patch.object(
                 self.driver.backend, 'extend', side_effect=DiskError('full')
             ):
