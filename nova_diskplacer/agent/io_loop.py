@@ -97,9 +97,7 @@ class IOLoop:
         due = time.monotonic()
         while not stopped.is_set():
             if not self._measuring.run(self.run_once):
-                self._sampler = self._manager = None
-                # what it shows is restored below
-                self._decision = self.interval = None
+                self._forget()
             sets_none = self._manager is None or self._mode != manager.ON
             if sets_none and self._needs_restore:
                 self._needs_restore = not self._restore()
@@ -118,8 +116,7 @@ class IOLoop:
         servers, disks = self._servers(), self._disks()
         if servers is None or disks is None:
             # what is in force would stay for as long as nothing is known
-            self._sampler = self._manager = None
-            self._decision = self.interval = None
+            self._forget()
             return
         now, began = time.monotonic(), time.thread_time()
         if self._sampler is None:
@@ -146,6 +143,11 @@ class IOLoop:
             weight_changes=self._weight_changes,
             seekers=self._checks.seekers,
         )
+
+    def _forget(self) -> None:
+        """Begin anew, and show nothing: what was in force is restored."""
+        self._sampler = self._manager = None
+        self._decision = self.interval = None
 
     def _decide(self, sample: types.Sample) -> None:
         self._decision = None

@@ -89,14 +89,13 @@ def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     checks = check(conf)
     if args.format == 'json':
         shell.print_json(checks)
-        for hint in hints(conf):
-            print(hint, file=sys.stderr)
     else:
         columns = ('UUID', 'Device', 'Controller', 'Problem', 'Command')
         rows = [dataclasses.astuple(disk_check) for disk_check in checks]
         print(shell.make_table(columns, rows, ('Problem', 'Command')))
-        for hint in hints(conf):
-            print(hint)
+    for hint in hints(conf):
+        # what reads JSON reads nothing else
+        print(hint, file=sys.stderr if args.format == 'json' else sys.stdout)
     return exit_status.of(
         [disk_check for disk_check in checks if not disk_check.controller]
     )
