@@ -10,9 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import tempfile
+
 import hypothesis
 
 from nova_diskplacer import http_retries
+from nova_diskplacer.host import files
 from tests import isolation
 
 # what else the machine does is not the tests' concern
@@ -25,6 +28,10 @@ hypothesis.settings.load_profile('unhurried')
 
 # a service that is away in a test stays away
 http_retries.SECONDS = 0.0
+
+# tests that run at the same time lock the same names
+_locks = tempfile.TemporaryDirectory(prefix='diskplacer-locks-')
+files.set_lock_directory(_locks.name)
 
 
 def load_tests(loader, tests, pattern):

@@ -34,10 +34,10 @@ B = Device('disk-b', 'sdb', '8:16', rotational=True)
 
 
 class FindContendedTest(testtools.TestCase):
-    def find(self, weights, idle=(False, False)):
+    def find(self, weights, active=('one', 'two')):
         pairs = [('one', A.uuid), ('two', A.uuid)]
         return bfq_settings.find_contended(
-            pairs, idle, dict(zip(pairs, weights, strict=False))
+            {A.uuid: active}, dict(zip(pairs, weights, strict=False))
         )
 
     def test_weights_differ(self):
@@ -54,13 +54,12 @@ class FindContendedTest(testtools.TestCase):
         self.assertEqual({}, self.find([]))
 
     def test_only_one_is_active(self):
-        self.assertEqual({}, self.find([10, 100], idle=(False, True)))
+        self.assertEqual({}, self.find([10, 100], active=['one']))
 
     def test_disks_differ(self):
         weights = {('one', A.uuid): 10, ('one', B.uuid): 100}
-        self.assertEqual(
-            {}, bfq_settings.find_contended(weights, [False, False], weights)
-        )
+        active = {A.uuid: ['one'], B.uuid: ['one']}
+        self.assertEqual({}, bfq_settings.find_contended(active, weights))
 
 
 SERVERS = frozenset({'one', 'two', 'three'})
