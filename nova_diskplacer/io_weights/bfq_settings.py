@@ -22,7 +22,6 @@ only on a disk at its limit while weights differ, and while they cost no more
 than ``[diskplacer_weights] prefer`` allows.
 """
 
-import collections
 import collections.abc
 import contextlib
 import functools
@@ -59,8 +58,7 @@ _SECTOR = 512
 # In the order in which they are written. The first of BFQ's own shows whether
 # this BFQ has been set, so it is restored last of them. It makes the kernel
 # raise slice_idle to 8 ms, which is restored, too.
-_OWN = (_STRICT, _LOW_LATENCY, _MAX_BUDGET)
-_NAMES = (NOMERGES, *_OWN)
+_NAMES = (NOMERGES, _STRICT, _LOW_LATENCY, _MAX_BUDGET)
 _SAVED = (*_NAMES, 'iosched/slice_idle_us')
 
 # Seconds for which a disk stays set after it was contended last: loads come
@@ -69,23 +67,25 @@ _KEPT_S = 10.0
 
 
 def find_contended(
-    pairs: collections.abc.Iterable[types.ConsumerDisk],
-    idle: collections.abc.Iterable[bool],
+    active: collections.abc.Mapping[str, collections.abc.Iterable[str]],
     weights: collections.abc.Mapping[types.ConsumerDisk, int],
 ) -> dict[str, dict[str, int]]:
     """Find the disks whose active servers differ in weight.
 
-    :param idle: whether a pair had no requests in the last interval.
+    :param active: the keys of each disk's servers that had requests in the
+        last interval, by UUID.
     :returns: the weights of active servers by key, on each such disk by UUID.
     """
-    active: dict[str, dict[str, int]] = collections.defaultdict(dict)
-    for pair, is_idle in zip(pairs, idle, strict=True):
-        if not is_idle:
-            key, uuid = pair
-            active[uuid][key] = weights.get(pair, controllers.DEFAULT_WEIGHT)
+    found = {
+        uuid: {
+            key: weights.get((key, uuid), controllers.DEFAULT_WEIGHT)
+            for key in keys
+        }
+        for uuid, keys in active.items()
+    }
     return {
         uuid: of_servers
-        for uuid, of_servers in active.items()
+        for uuid, of_servers in found.items()
         if len(set(of_servers.values())) > 1
     }
 
@@ -169,12 +169,10 @@ class BFQSettings:
                 elif uuid not in self._kept_s:
                     with plain_queue.lock(uuid, wait=False):
                         self._saved.restore(uuid)
-            except BlockingIOError:
-                # its queue is tuned, or measured, which lasts
-                self._in_force.pop(uuid, None)
-                self._trials.take_back(uuid)
             except (exception.DiskPlacerError, OSError) as error:
-                failed[uuid] = str(error)
+                # a queue that is tuned, or measured, is set later
+                if not isinstance(error, BlockingIOError):
+                    failed[uuid] = str(error)
                 # what is not in force is not tried
                 self._in_force.pop(uuid, None)
                 self._trials.take_back(uuid)

@@ -197,11 +197,9 @@ class WeightManager:
             for pair, weight in self._weights.items()
             if pair not in errors
         }
-        contended = bfq_settings.find_contended(
-            sample.pairs, sample.idle.tolist(), in_force
-        )
         moved = _bytes_of_active(sample)
         before, self._moved = self._moved, moved
+        contended = bfq_settings.find_contended(moved, in_force)
         loads = {}
         below_limit = set()
         for uuid, weights in contended.items():
