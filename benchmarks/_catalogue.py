@@ -207,13 +207,17 @@ BENCHMARKS = {
         (*_WEIGHTS, _SEEKING)
         + ('tools/testbed/nested-init', 'tools/testbed/nested.py'),
         {
-            'contention': Run('--runs 5', 65, '--quick', 8),
+            'contention': Run('--runs 5', 70, '--quick', 8),
             'contention-seeking': Run(
-                '--disk seeking --block 512k --runs 5', 105
+                '--disk seeking --block 512k --controller bfq --runs 5', 50
+            ),
+            # of what the agent refuses
+            'contention-seeking-io-cost': Run(
+                '--disk seeking --block 512k --controller io_cost --runs 5', 50
             ),
             **{
                 f'contention-{prefer}': Run(
-                    f'--part steady --runs 5 --prefer {prefer}', 45
+                    f'--part steady --runs 5 --prefer {prefer}', 55
                 )
                 for prefer in ('throughput', 'latency')
             },
@@ -221,7 +225,7 @@ BENCHMARKS = {
                 f'contention-seeking-{prefer}': Run(
                     '--disk seeking --block 512k --part steady --runs 5 '
                     f'--controller bfq --prefer {prefer}',
-                    45,
+                    30,
                 )
                 for prefer in ('throughput', 'latency')
             },
