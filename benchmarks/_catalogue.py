@@ -118,7 +118,7 @@ BENCHMARKS = {
         ('nova_diskplacer/disks/filesystem', 'nova_diskplacer/mapping')
         + (_SEEKING,),
         {
-            'hadoop': Run('', 50),
+            'hadoop': Run('', 100),
             'hadoop-seeking': Run('--disk seeking', 60),
         },
     ),

@@ -15,8 +15,9 @@
 
 Prepared disks, each with a limit or with the head of a hard disk, get vdisks
 where a mapping places them. Each vdisk has a loop device, ext4 and a directory
-that Hadoop spreads HDFS and its intermediate data over. A cluster of HDFS and
-YARN with one node of each writes random data, which a second job sorts.
+that Hadoop spreads HDFS and its intermediate data over. A stripe is one such
+directory on vdisks of all disks, which btrfs makes a RAID 0. A cluster of HDFS
+and YARN with one node of each writes random data, which a second job sorts.
 
 Hadoop runs on this machine and not in a guest, whose emulated processors would
 be the limit. Shown are the mean times of the sort with their 95 % intervals,
@@ -65,7 +66,10 @@ LAYOUTS = {
         for count in (1, 2, 4, 6, 8)
     },
     'consolidated_8': (mapping.CONSOLIDATED, 8),
+    'striped_8': ('round_robin', 8),
 }
+#: Those with one filesystem on all vdisks.
+STRIPED = ('striped_8',)
 # Bytes of a vdisk that may wait to be written: the disks' limits are felt at
 # once, as with data that is larger than the memory.
 _DIRTY = 8 << 20
@@ -143,11 +147,12 @@ def place(name: str, count: int) -> list[int]:
 
 @contextlib.contextmanager
 def mounted(
-    places: Sequence[typing.Any], path: pathlib.Path
+    places: Sequence[typing.Any], path: pathlib.Path, striped: bool = False
 ) -> Iterator[list[pathlib.Path]]:
     """Yield where vdisks are mounted, each on a prepared disk.
 
     :param places: the disk of each.
+    :param striped: they have one filesystem.
     """
     with contextlib.ExitStack() as stack:
         found = []
@@ -156,23 +161,51 @@ def mounted(
             vdisks.create(disk.path, name, name, None, VDISK_GB * GIB)
             stack.callback(vdisks.delete, disk.path, name)
             vdisks.attach_device(disk.path, name)
-            device = devices.path(disk.uuid, name)
-            options = 'lazy_itable_init=0,lazy_journal_init=0,nodiscard'
-            process.run('mkfs.ext4', '-q', '-F', '-E', options, device)
-            mount = path / name
-            mount.mkdir(parents=True)
-            process.run('mount', '-o', 'noatime', device, str(mount))
-            stack.callback(mount.rmdir)
-            stack.callback(process.run, 'umount', str(mount))
-            _limit_dirty(device)
-            found.append(mount)
-        yield found
+            found.append(devices.path(disk.uuid, name))
+        if striped:
+            groups = [found]
+        else:
+            groups = [[device] for device in found]
+        yield [
+            stack.enter_context(_mounted(group, path / f'filesystem-{number}'))
+            for number, group in enumerate(groups)
+        ]
 
 
-def _limit_dirty(device: str) -> None:
+@contextlib.contextmanager
+def _mounted(
+    group: Sequence[str], mount: pathlib.Path
+) -> Iterator[pathlib.Path]:
+    """Yield where devices are mounted: a stripe if there are several."""
+    first, *others = group
+    options = 'noatime'
+    if others:
+        process.run(
+            'mkfs.btrfs', '-q', '-f', '-K', '-d', 'raid0', '-m', 'raid0',
+            *group,
+        )  # fmt: skip
+        # in place, as ext4 writes
+        options += ',nodatacow'
+        options += ''.join(f',device={device}' for device in others)
+    else:
+        extended = 'lazy_itable_init=0,lazy_journal_init=0,nodiscard'
+        process.run('mkfs.ext4', '-q', '-F', '-E', extended, first)
+    mount.mkdir(parents=True)
+    with contextlib.ExitStack() as stack:
+        stack.callback(mount.rmdir)
+        process.run('mount', '-o', options, first, str(mount))
+        stack.callback(process.run, 'umount', str(mount))
+        _limit_dirty(first, len(group))
+        yield mount
+
+
+def _limit_dirty(device: str, count: int) -> None:
     node = pathlib.Path(device).resolve().name
     bdi = pathlib.Path('/sys/block', node, 'bdi')
-    (bdi / 'max_bytes').write_text(str(_DIRTY))
+    # the writeback of btrfs is not that of its devices
+    for found in pathlib.Path('/sys/fs/btrfs').glob(f'*/devices/{node}'):
+        bdi = found.parents[1] / 'bdi'
+    (bdi / 'max_bytes').write_text(str(count * _DIRTY))
     (bdi / 'strict_limit').write_text('1')
 
 
@@ -191,7 +224,9 @@ def measure(
         work = pathlib.Path(directory)
         with (
             mounted(
-                [disks[at][0] for at in places], work / 'vdisks'
+                [disks[at][0] for at in places],
+                work / 'vdisks',
+                layout in STRIPED,
             ) as mounts,
             _hadoop_cluster.Cluster(work, mounts, job) as cluster,
         ):
@@ -218,8 +253,9 @@ def figures_of(runs: dict[str, list[Run]]) -> _report.Figures:
         ratios = _ratios(runs, f'round_robin_{after}', f'round_robin_{before}')
         less = [1 - ratio for ratio in ratios]
         _add(figures, f'less_time_{before}_to_{after}', less)
-    ratios = _ratios(runs, 'round_robin_8', 'consolidated_8')
-    _add(figures, 'round_robin_to_consolidated_8', ratios)
+    for other in ('consolidated', 'striped'):
+        ratios = _ratios(runs, 'round_robin_8', f'{other}_8')
+        _add(figures, f'round_robin_to_{other}_8', ratios)
     _add_processors(figures, runs, 'round_robin_8', 'round_robin_1')
     return figures
 

@@ -43,6 +43,7 @@ class FiguresTest(testtools.TestCase):
                 'round_robin_2': [run(80), run(140)],
                 'round_robin_8': [run(20, 0.25), run(60, 0.15)],
                 'consolidated_8': [run(100), run(240)],
+                'striped_8': [run(40), run(80)],
             }
         )
         self.assertEqual(150.0, found['round_robin_1_sort_s'])
@@ -50,6 +51,7 @@ class FiguresTest(testtools.TestCase):
         self.assertEqual(0.75, found['less_time_1_to_8'])
         self.assertLess(found['less_time_1_to_8_low'], 0.75)
         self.assertEqual(0.225, found['round_robin_to_consolidated_8'])
+        self.assertEqual(0.625, found['round_robin_to_striped_8'])
         self.assertEqual(0.2, found['round_robin_8_peak'])
         self.assertNotIn('less_time_6_to_8', found)
         met = [goal.met(found) for goal in benchmark.goals()]
