@@ -12,20 +12,27 @@
 """What a result records of how it came, and whether its code has changed.
 
 The code that a run measures is recorded by its content, so that a result
-can be compared with any checkout, also one without git.
+can be compared with any checkout, also one without git. What no run depends
+on does not count: comments, docstrings and the help of options.
 """
 
+import ast
 import collections.abc
 import hashlib
+import io
 import os
 import pathlib
 import subprocess
 import time
+import tokenize
 import typing
 
 TOP = pathlib.Path(__file__).parents[1]
 _RESULTS = 'benchmarks/results'
 _LENGTH = 16
+
+# The row of a line, from 1, and a column, from 0.
+_Place = tuple[int, int]
 
 # When the program began, and the load of the machine then.
 _BEGAN = time.time()
@@ -63,8 +70,62 @@ def content(path: str, top: pathlib.Path = TOP) -> str:
     digest = hashlib.sha256()
     for file in _files(top / path):
         digest.update(f'{file.relative_to(top)}\0'.encode())
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
+        text = file.read_bytes()
+        if file.suffix == '.py':
+            text = statements(text.decode()).encode()
+        digest.update(hashlib.sha256(text).digest())
     return digest.hexdigest()[:_LENGTH]
+
+
+def statements(source: str) -> str:
+    """Return a module without comments, docstrings and the help of options.
+
+    It is the text of the rest, so that all versions of Python agree on it.
+    """
+    lines = [list(line) for line in source.splitlines(keepends=True)]
+    for begin, end in _without_effect(source):
+        for row in range(begin[0], end[0] + 1):
+            first = begin[1] if row == begin[0] else 0
+            last = end[1] if row == end[0] else len(lines[row - 1])
+            lines[row - 1][first:last] = ' ' * (last - first)
+    found = (''.join(line).rstrip() for line in lines)
+    return '\n'.join(line for line in found if line)
+
+
+def _without_effect(
+    source: str,
+) -> collections.abc.Iterator[tuple[_Place, _Place]]:
+    """Yield where comments, docstrings and help begin and end."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start, token.end
+    lines = source.splitlines(keepends=True)
+
+    def place(row: int, column: int) -> _Place:
+        # columns of ast are bytes
+        return row, len(lines[row - 1].encode()[:column].decode())
+
+    for node in ast.walk(ast.parse(source)):
+        for text in _texts(node):
+            assert text.end_lineno is not None
+            assert text.end_col_offset is not None
+            yield (
+                place(text.lineno, text.col_offset),
+                place(text.end_lineno, text.end_col_offset),
+            )
+
+
+def _texts(node: ast.AST) -> list[ast.expr]:
+    documented = (
+        ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    )
+    if isinstance(node, documented) and ast.get_docstring(node) is not None:
+        (statement, *_) = node.body
+        assert isinstance(statement, ast.Expr)
+        return [statement.value]
+    if isinstance(node, ast.keyword) and node.arg == 'help':
+        return [node.value]
+    return []
 
 
 def changed(

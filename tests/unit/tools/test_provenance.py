@@ -43,6 +43,13 @@ class ProvenanceTest(testtools.TestCase):
         (self.top / 'b.py').write_text('b = 2\n')
         self.assertEqual(['package', 'b.py'], self.changed('package', 'b.py'))
 
+    def test_what_has_no_effect_may_change(self):
+        path = self.top / 'b.py'
+        path.write_text('\n"No text → none."\n\nb = 1  # of a\n')
+        self.assertEqual([], self.changed('b.py'))
+        path.write_text('b = 1\n"""Not a docstring."""\n')
+        self.assertEqual(['b.py'], self.changed('b.py'))
+
     def test_a_file_has_another_name(self):
         path = self.top / 'package' / 'a.py'
         path.rename(path.with_name('c.py'))
@@ -69,6 +76,55 @@ class ProvenanceTest(testtools.TestCase):
         self.assertEqual(
             {}, provenance.record(['tools/provenance.py'])['code']
         )
+
+
+class StatementsTest(testtools.TestCase):
+    def test_what_has_an_effect(self):
+        source = '''
+"""A module."""
+
+a = '# no comment'  # one
+
+
+class A:
+    """A class:
+
+    of two lines.
+    """
+
+    def run(self):
+        """An é."""
+        'more'
+        return f(1, help='é' + (
+            'x'), other=2)  # é
+
+
+def empty():
+    """Do nothing."""
+'''
+        self.assertEqual(
+            [
+                "a = '# no comment'",
+                'class A:',
+                'def run(self):',
+                "'more'",
+                'return f(1, help=',
+                ', other=2)',
+                'def empty():',
+            ],
+            [
+                line.strip()
+                for line in provenance.statements(source).splitlines()
+            ],
+        )
+
+    def test_modules_of_the_project(self):
+        for name in ('nova_diskplacer/conf', 'tools', 'benchmarks'):
+            for path in (provenance.TOP / name).rglob('*.py'):
+                source = path.read_text()
+                found = provenance.statements(source)
+                self.assertNotIn('Licensed under', found, path)
+                self.assertEqual('import ' in source, 'import ' in found, path)
 
 
 class RevisionTest(testtools.TestCase):
