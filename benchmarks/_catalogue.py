@@ -255,6 +255,11 @@ BENCHMARKS = {
             'task_sizes-io-cost': Run('--controller io_cost --runs 5', 35),
         },
     ),
+    'task_throughput': Benchmark(
+        TESTBED,
+        (*_WEIGHTS, _SEEKING, 'benchmarks/contention.py'),
+        {'task_throughput': Run('--controller bfq', 8)},
+    ),
     'profile_effect': Benchmark(
         TESTBED,
         (
