@@ -215,23 +215,22 @@ BENCHMARKS = {
             'contention-seeking-io-cost': Run(
                 '--disk seeking --block 512k --controller io_cost --runs 5', 50
             ),
+            # io.cost does the same with each
             **{
-                f'contention-{prefer}': Run(
-                    f'--part steady --runs 5 --prefer {prefer}', 55
-                )
-                for prefer in ('throughput', 'latency')
-            },
-            **{
-                f'contention-seeking-{prefer}': Run(
-                    '--disk seeking --block 512k --part steady --runs 5 '
-                    f'--controller bfq --prefer {prefer}',
+                f'contention{disk}-{prefer}': Run(
+                    f'{arguments}--part steady --runs 5 --controller bfq '
+                    f'--prefer {prefer}',
                     30,
                 )
+                for disk, arguments in (
+                    ('', ''),
+                    ('-seeking', '--disk seeking --block 512k '),
+                )
                 for prefer in ('throughput', 'latency')
             },
-            'contention-guests': Run('--guests --controller bfq --runs 5', 65),
+            'contention-guests': Run('--guests --controller bfq --runs 5', 30),
             'contention-guests-io-cost': Run(
-                '--guests --controller io_cost --runs 5', 65
+                '--guests --controller io_cost --runs 5', 30
             ),
         },
     ),
@@ -239,11 +238,11 @@ BENCHMARKS = {
         TESTBED,
         (*_WEIGHTS, _SEEKING),
         {
-            'project_shares': Run('--prefer latency --runs 5', 100),
+            'project_shares': Run('--prefer latency --runs 5', 70),
             'project_shares-seeking': Run(
                 '--disk seeking --block 512k --controller bfq '
                 '--prefer latency --runs 5',
-                50,
+                40,
             ),
         },
     ),

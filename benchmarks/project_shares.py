@@ -70,11 +70,11 @@ SCENES = {
     'alone': Scene(ALONE, False, 20),
     'lights_alone': Scene((*LIGHTS, None), False, 20),
     'lights_without': Scene((*LIGHTS, HEAVY), False, 20),
-    'lights_with': Scene((*LIGHTS, HEAVY), True, 90, 30),
+    'lights_with': Scene((*LIGHTS, HEAVY), True, 45, 30),
     'own_without': Scene((LIGHT, HEAVY, HEAVY, HEAVY, None), False, 20),
-    'own_with': Scene((LIGHT, HEAVY, HEAVY, HEAVY, None), True, 90, 30),
-    'whole': Scene((HEAVY, None, None, None, HEAVY), True, 40, 30),
-    'divided': Scene((HEAVY,) * len(PROJECTS), True, 40, 30),
+    'own_with': Scene((LIGHT, HEAVY, HEAVY, HEAVY, None), True, 45, 30),
+    'whole': Scene((HEAVY, None, None, None, HEAVY), True, 30, 20),
+    'divided': Scene((HEAVY,) * len(PROJECTS), True, 30, 20),
 }
 
 # What the servers of a scene get, None for one without a load.
