@@ -82,7 +82,7 @@ def statements(source: str) -> str:
 
     It is the text of the rest, so that all versions of Python agree on it.
     """
-    lines = [list(line) for line in source.splitlines(keepends=True)]
+    lines = [list(line) for line in source.split('\n')]
     for begin, end in _without_effect(source):
         for row in range(begin[0], end[0] + 1):
             first = begin[1] if row == begin[0] else 0
@@ -99,7 +99,7 @@ def _without_effect(
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start, token.end
-    lines = source.splitlines(keepends=True)
+    lines = source.split('\n')
 
     def place(row: int, column: int) -> _Place:
         # columns of ast are bytes

@@ -47,6 +47,8 @@ class ProvenanceTest(testtools.TestCase):
         path = self.top / 'b.py'
         path.write_text('\n"No text → none."\n\nb = 1  # of a\n')
         self.assertEqual([], self.changed('b.py'))
+        path.write_text('"Two.\x0clines."\nb = 1\n')
+        self.assertEqual([], self.changed('b.py'))
         path.write_text('b = 1\n"""Not a docstring."""\n')
         self.assertEqual(['b.py'], self.changed('b.py'))
 
