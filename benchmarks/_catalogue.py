@@ -257,7 +257,7 @@ BENCHMARKS = {
     'task_throughput': Benchmark(
         TESTBED,
         (*_WEIGHTS, _SEEKING, 'benchmarks/contention.py'),
-        {'task_throughput': Run('--controller bfq', 8)},
+        {'task_throughput': Run('--controller bfq --runs 5', 20)},
     ),
     'profile_effect': Benchmark(
         TESTBED,

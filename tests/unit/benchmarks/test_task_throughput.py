@@ -34,25 +34,48 @@ class RatesTest(testtools.TestCase):
         self.assertEqual([], guest.rates([(0.0, [1]), (1.0, [1])]))
 
 
+# The second task reads in the seconds 6 to 29, and in parts of 5 and 30.
+ALONE = [0.0] * 5
+EQUAL = [
+    [20.0] * 5 + [10.0] * 26 + [20.0] * 19,
+    ALONE + [1.0] + [10.0] * 24 + [1.0] + [0.0] * 19,
+]
+WEIGHED = [
+    [20.0] * 5 + [5.0] * 13 + [10.0] * 13 + [18.0] * 19,
+    ALONE + [1.0] + [15.0] * 12 + [10.0] * 12 + [1.0] + [0.0] * 19,
+]
+
+
 class TaskThroughputTest(testtools.TestCase):
+    def test_summary(self):
+        """Seconds that a task does not read in all the time do not count."""
+        found = benchmark.summary(EQUAL, WEIGHED)
+        for figure, value in (
+            ('without_fairness', 1.0),
+            # 0.8 is the index of 5 and 15
+            ('with_fairness', 0.9),
+            ('without_at_first', 1.0),
+            ('with_at_first', 1 / 3),
+            ('with_later', 1.0),
+            ('alone_again', 0.9),
+        ):
+            self.assertAlmostEqual(value, found[figure], msg=figure)
+
     def test_figures(self):
         """A second before or after a task has none, one in it has 0."""
-        figures = benchmark.evaluate(
-            'bfq',
-            [
-                {'/dev/vdb': [[9.0, 5.0, 9.0], [0.0, 4.0, 0.0]]},
-                {'/dev/vdb': [[9.0, 0.0, 9.0], [0.0, 8.0, 1.0]]},
-            ],
-        )
+        weighed = [WEIGHED[0], [*WEIGHED[1]]]
+        weighed[1][8] = 0.0
+        figures = benchmark.evaluate('bfq', [(EQUAL, weighed)] * 2)
         for figure, value in (
-            ('without_task1_mbps_1', 9.0),
-            ('without_task2_mbps_1', None),
-            ('without_task2_mbps_2', 4.0),
-            ('without_task2_mbps_3', None),
-            ('with_task1_mbps_2', 0.0),
-            ('with_task2_mbps_3', 1.0),
+            ('with_task1_mbps_1', 20.0),
+            ('with_task2_mbps_5', None),
+            ('with_task2_mbps_6', 1.0),
+            ('with_task2_mbps_9', 0.0),
+            ('with_task2_mbps_31', 1.0),
+            ('with_task2_mbps_32', None),
+            ('without_fairness_max', 1.0),
         ):
             self.assertEqual(value, figures[f'bfq_{figure}'], figure)
         with contextlib.redirect_stdout(io.StringIO()) as output:
-            benchmark.show('bfq', figures | {'bfq_with_task1_mbps_5': 3.5})
-        self.assertIn('3.5', output.getvalue())
+            benchmark.show('bfq', figures)
+        self.assertIn('0.90 (0.90 to 0.90)', output.getvalue())
