@@ -316,7 +316,7 @@ def _remove_unused(disk_root: str, uuid: str | None, fstab: str) -> None:
 
 def _check_directory(disk_root: str, directory: str) -> str:
     """Return the identity of a directory, a new one if it has none."""
-    if not os.path.ismount(directory):
+    if not mounts.is_mount_point(directory):
         raise exception.DiskError(
             f'{directory} is not a mount point: a disk must be a '
             'filesystem of its own'

@@ -27,13 +27,28 @@ def device(path: str, mountinfo: str = MOUNTINFO) -> str | None:
     :param path: a real path.
     :returns: None if none is mounted there, or it is on no device.
     """
+    source = _source(path, mountinfo)
+    return source if source and source.startswith('/') else None
+
+
+def is_mount_point(path: str, mountinfo: str = MOUNTINFO) -> bool:
+    """Return whether a filesystem is mounted at ``path``.
+
+    A subvolume of btrfs that is only a directory of its filesystem is none,
+    while os.path.ismount takes it for one.
+
+    :param path: a real path.
+    """
+    return _source(path, mountinfo) is not None
+
+
+def _source(path: str, mountinfo: str) -> str | None:
     found = None
     for line in sysfs.read(mountinfo).splitlines():
         mount, _, filesystem = line.partition(' - ')
         if decoded(mount.split(' ')[4]) == path:
             # a later mount covers an earlier one
-            source = decoded(filesystem.split(' ')[1])
-            found = source if source.startswith('/') else None
+            found = decoded(filesystem.split(' ')[1])
     return found
 
 

@@ -226,7 +226,7 @@ class DirectoryTestCase(testtools.TestCase):
             return mock.Mock(st_dev=number)
 
         for where, name, value in (
-            (os.path, 'ismount', lambda path: True),
+            (mounts, 'is_mount_point', self.mounted.__contains__),
             (os, 'stat', stat_),
             (mounts, 'device', self.mounted.get),
         ):
@@ -240,6 +240,10 @@ class DirectoryTestCase(testtools.TestCase):
             self.directory,
         )
         return str(error)
+
+    def test_of_a_subvolume_that_is_not_mounted(self):
+        del self.mounted[self.directory]
+        self.assertIn('is not a mount point', self.refused())
 
     def test_of_the_root_disk(self):
         self.mounted[self.directory] = '/dev/sda2'
@@ -260,7 +264,7 @@ class DirectoryTestCase(testtools.TestCase):
             self.assertIn(f'filesystem as disk {UUID}', self.refused())
 
     def test_without_a_device(self):
-        self.mounted.clear()
+        self.mounted.update(dict.fromkeys(self.mounted))
         with (
             mock.patch.object(discover, 'discover', return_value=[]),
             mock.patch.object(identity, 'read', return_value=None),

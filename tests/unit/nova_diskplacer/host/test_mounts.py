@@ -28,12 +28,12 @@ MOUNTINFO = r"""
 
 
 class MountsTestCase(testtools.TestCase):
-    def device(self, path):
+    def call(self, function, path):
         directory = self.useFixture(fixtures.TempDir()).path
         mountinfo = os.path.join(directory, 'mountinfo')
         with open(mountinfo, 'w') as stream:
             stream.write(MOUNTINFO)
-        return mounts.device(path, mountinfo)
+        return function(path, mountinfo)
 
     def test_device(self):
         for path, device in (
@@ -45,7 +45,21 @@ class MountsTestCase(testtools.TestCase):
             ('/srv/none', None),
             ('/srv', None),
         ):
-            self.assertEqual(device, self.device(path), path)
+            self.assertEqual(device, self.call(mounts.device, path), path)
+
+    def test_is_mount_point(self):
+        for path, expected in (
+            ('/', True),
+            ('/proc', True),
+            ('/srv/a b', True),
+            ('/srv/none', True),
+            ('/srv', False),
+            ('/srv/a', False),
+        ):
+            self.assertEqual(
+                expected, self.call(mounts.is_mount_point, path), path
+            )
 
     def test_of_this_host(self):
+        self.assertTrue(mounts.is_mount_point('/proc'))
         self.assertIsNone(mounts.device('/proc'))
