@@ -83,7 +83,8 @@ Share of a rotational disk's average throughput. While the throughput score of
 the disk (bytes per second, divided by the busy share and the number of
 consumers) is below this share, and all consumers together have less than 40
 per cent of that throughput, the agent traces its servers for excessive seeks,
-unless io.cost is enabled for the disk. 0 disables tracing.
+unless io.cost is enabled for the disk. 0 disables tracing, as
+``[diskplacer_weights] mode = off`` does.
 """,
     ),
     cfg.IntOpt(

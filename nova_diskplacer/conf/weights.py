@@ -196,8 +196,9 @@ projects, or paths of cgroups that ``[diskplacer_monitor] cgroups`` matches.
         max=100,
         help="""
 Classes that a consumer loses while it seeks excessively on a rotational disk,
-in per cent of ``classes``. 0 disables the tracing of seeks. With io.cost no
-seeks are traced, as it charges for the time that they take.
+in per cent of ``classes``. 0 disables the tracing of seeks, as ``mode = off``
+does. With io.cost no seeks are traced, as it charges for the time that they
+take.
 """,
     ),
 ]
