@@ -15,7 +15,7 @@
 
 nova-compute that is killed meanwhile forgets it. The server runs where it was,
 and has attachments, and claims, of both hosts. An operator does what is in
-doc/source/admin/server-moves.rst.
+doc/source/admin/repair-migration.rst.
 """
 
 import pathlib
