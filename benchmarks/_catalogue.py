@@ -110,13 +110,19 @@ BENCHMARKS = {
     'mapping_throughput': Benchmark(
         CLOUD,
         ('cinder_vdisk_mapper/attach', 'cinder_vdisk_mapper/backend')
-        + ('nova_diskplacer/mapping',),
+        + ('nova_diskplacer/mapping', 'tools/minicloud/capped.py'),
         {'mapping_throughput': Run('--mib 40', 12, '--mib 10', 6)},
     ),
     'hadoop': Benchmark(
         HADOOP,
-        ('nova_diskplacer/disks/filesystem', 'nova_diskplacer/mapping')
-        + (_SEEKING,),
+        (
+            'diskplacer_measure/stats.py',
+            'nova_diskplacer/disks/filesystem',
+            'nova_diskplacer/mapping',
+            'tools/minicloud/capped.py',
+            'tools/minicloud/seeking.py',
+            _SEEKING,
+        ),
         {
             'hadoop': Run('', 100),
             'hadoop-seeking': Run('--disk seeking', 60),
@@ -193,8 +199,12 @@ BENCHMARKS = {
     ),
     'striping': Benchmark(
         TESTBED,
-        ('nova_diskplacer/disks/lvm/stripes.py',)
-        + ('nova_diskplacer/guest/stripe.py', _SEEKING),
+        (
+            'diskplacer_measure/stats.py',
+            'nova_diskplacer/disks/lvm/stripes.py',
+            'nova_diskplacer/guest/stripe.py',
+            _SEEKING,
+        ),
         {
             'striping': Run(
                 '--repetitions 3', 35, '--repetitions 1 --streams 1 4', 8
@@ -236,7 +246,7 @@ BENCHMARKS = {
     ),
     'project_shares': Benchmark(
         TESTBED,
-        (*_WEIGHTS, _SEEKING),
+        (*_WEIGHTS, _SEEKING, 'diskplacer_measure/stats.py'),
         {
             'project_shares': Run('--prefer latency --runs 5', 70),
             'project_shares-seeking': Run(
@@ -262,6 +272,7 @@ BENCHMARKS = {
     'profile_effect': Benchmark(
         TESTBED,
         (
+            'diskplacer_measure/stats.py',
             'diskplacer_measure/sweep/measure/worker.sh',
             'nova_diskplacer/profiles',
             _SEEKING,
@@ -270,7 +281,14 @@ BENCHMARKS = {
     ),
     'sweep': Benchmark(
         CLOUD,
-        ('diskplacer_measure/papers', 'diskplacer_measure/sweep', _SEEKING),
+        (
+            'diskplacer_measure/papers',
+            'diskplacer_measure/stats.py',
+            'diskplacer_measure/sweep',
+            'tools/minicloud/capped.py',
+            'tools/minicloud/seeking.py',
+            _SEEKING,
+        ),
         {
             'sweep-seeking': Run(
                 '--disk seeking --results sweep-seeking.jsonl -- '
