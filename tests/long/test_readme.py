@@ -161,7 +161,7 @@ class ReadmeTest(base.TestCase):
         self.assertEqual(
             [
                 'openstack volume type create',
-                'openstack flavor create analytics',
+                'openstack --os-compute-api-version 2.86 flavor',
                 'openstack vdisk profile apply',
                 'diskplacer-status upgrade check',
             ],
