@@ -41,7 +41,9 @@ from nova_diskplacer.profiles import queue_policy
 _Profiles = collections.abc.Mapping[str, list[definitions.Profile]]
 
 _HINTS = {
-    manager.OFF: 'Weights are off: set [diskplacer_weights] mode=on, or '
+    manager.OFF: 'Weights are off in the configuration files that this '
+    'command has read: name those of diskplacer-agent with --config-file. If '
+    'weights are off there too, set [diskplacer_weights] mode=on, or '
     'mode=dry_run to see first what would change, and restart '
     'diskplacer-agent.',
     manager.DRY_RUN: 'No weights are set with [diskplacer_weights] '

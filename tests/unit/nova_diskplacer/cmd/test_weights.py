@@ -242,7 +242,8 @@ class CheckTest(base.BaseTestCase):
         )
         status, text = self.run_()
         self.assertEqual(3, status)
-        self.assertIn('Weights are off: set [diskplacer_weights]', text)
+        self.assertIn('Weights are off in the configuration files', text)
+        self.assertIn('--config-file', text)
         self.conf.set_override('mode', 'dry_run', 'diskplacer_weights')
         self.assertIn('No weights are set with', self.run_()[1])
         self.conf.set_override('mode', 'on', 'diskplacer_weights')
@@ -255,7 +256,7 @@ class CheckTest(base.BaseTestCase):
         self.conf.set_override('mode', 'off', 'diskplacer_weights')
         _, text = self.run_('--format', 'json')
         self.assertEqual(2, len(json.loads(text)))
-        self.assertIn('Weights are off: set', self.stderr.getvalue())
+        self.assertIn('Weights are off in the', self.stderr.getvalue())
 
     def test_all_is_well(self):
         self.useFixture(
