@@ -25,7 +25,13 @@ import re
 INSTALL = pathlib.Path(__file__).parents[2] / 'doc' / 'source' / 'install'
 
 #: The pages that are followed, in their order.
-PAGES = ('packages.rst', 'compute.rst', 'controller.rst', 'flavors.rst')
+PAGES = (
+    'packages.rst',
+    'compute.rst',
+    'boot.rst',
+    'controller.rst',
+    'flavors.rst',
+)
 
 CHECK = '*Check*'
 
