@@ -46,8 +46,8 @@ PYTHON = (
     'rootwrap filter',
 )
 
-#: sections that are not followed: the machines have no fio, and their disks are
-#: sparse files
+#: sections that are not followed: the machines have no fio, and their disks
+#: are sparse files
 LEFT_OUT = ('Measure the disks',)
 
 #: what the pages leave to the reader, and the stand-in for Neutron, which has
