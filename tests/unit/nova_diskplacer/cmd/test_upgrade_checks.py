@@ -150,6 +150,7 @@ class SoftwareTest(ResultTest):
             checks.agents([software('a', '1.0.0')], ['c', 'b'], '2.0.0'),
             'agents of b, c have not answered',
             'transport_url',
+            'compute service is the last to be deleted',
         )
 
     def test_other_releases(self):
