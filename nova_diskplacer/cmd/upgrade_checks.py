@@ -207,8 +207,8 @@ def agents(
         return failure(
             f'The agents of {", ".join(sorted(silent))} have not answered. '
             'Start diskplacer-agent there; it and this command need the same '
-            '[DEFAULT] transport_url. If a host is gone for good, remove it as '
-            'in "Take a host out of service" of the documentation: its '
+            '[DEFAULT] transport_url. If a host is gone for good, remove it '
+            'as in "Take a host out of service" of the documentation: its '
             'compute service is the last to be deleted.'
         )
     return _releases('diskplacer-agent', answers, release)
