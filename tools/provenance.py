@@ -18,6 +18,7 @@ on does not count: comments, docstrings and the help of options.
 
 import ast
 import collections.abc
+import functools
 import hashlib
 import io
 import os
@@ -77,6 +78,7 @@ def content(path: str, top: pathlib.Path = TOP) -> str:
     return digest.hexdigest()[:_LENGTH]
 
 
+@functools.cache
 def statements(source: str) -> str:
     """Return a module without comments, docstrings and the help of options.
 
