@@ -107,12 +107,16 @@ def manage_parser(command):
     return manage.make_parser([command])
 
 
+def pages():
+    """Return README.rst and all pages of the documentation."""
+    return [ROOT / 'README.rst', *(ROOT / 'doc').rglob('*.rst')]
+
+
 class CommandsTest(testtools.TestCase):
     def test_pages(self):
         classes = commands()
         used = set()
-        pages = [ROOT / 'README.rst', *(ROOT / 'doc').rglob('*.rst')]
-        for page in pages:
+        for page in pages():
             for text in _COMMAND.findall(page.read_text()):
                 words = words_of(text)
                 self.assertEqual(
@@ -127,7 +131,7 @@ class CommandsTest(testtools.TestCase):
 
     def test_pages_of_manage(self):
         used = set()
-        for page in [ROOT / 'README.rst', *(ROOT / 'doc').rglob('*.rst')]:
+        for page in pages():
             for text in _MANAGE.findall(page.read_text()):
                 self.assertEqual(
                     '', manage_problem(text), f'{page.name}: {text}'
@@ -160,7 +164,7 @@ class CommandsTest(testtools.TestCase):
     def test_quoted_of_manage(self):
         """The same of diskplacer-manage."""
         used = set()
-        for page in [ROOT / 'README.rst', *(ROOT / 'doc').rglob('*.rst')]:
+        for page in pages():
             for text in _QUOTED_MANAGE.findall(page.read_text()):
                 self.assertEqual(
                     '', quoted_problem(text), f'{page.name}: {text}'

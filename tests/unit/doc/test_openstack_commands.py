@@ -93,18 +93,11 @@ def cinder_problem(words):
     return test_commands.complaint(lambda: parser.parse_args(words))
 
 
-def pages():
-    return [
-        test_commands.ROOT / 'README.rst',
-        *(test_commands.ROOT / 'doc' / 'source').rglob('*.rst'),
-    ]
-
-
 class OpenStackCommandsTest(testtools.TestCase):
     def test_openstack(self):
         commands = openstack_commands()
         used = 0
-        for page in pages():
+        for page in test_commands.pages():
             variables = {
                 f'${name}': value
                 for name, value in _VARIABLE.findall(page.read_text())
@@ -138,7 +131,7 @@ class OpenStackCommandsTest(testtools.TestCase):
 
     def test_cinder(self):
         used = 0
-        for page in pages():
+        for page in test_commands.pages():
             for text in _CINDER.findall(page.read_text()):
                 self.assertEqual(
                     '',
