@@ -19,7 +19,6 @@ doc/source/_static/hadoop-sort.svg. Bars are the means, and lines in them the
 95 % intervals; diamonds are what P2 §3.3 states.
 """
 
-import json
 import pathlib
 import typing
 
@@ -135,8 +134,7 @@ def draw(figures: Figures) -> str:
 
 def main() -> None:
     """Draw the committed result."""
-    figures = json.loads(RESULT.read_text())['figures']
-    PICTURE.write_text(draw(figures))
+    svg.write(RESULT, PICTURE, draw)
 
 
 if __name__ == '__main__':

@@ -19,7 +19,6 @@ doc/source/_static/placement-quality.svg.
 """
 
 import html
-import json
 import pathlib
 import typing
 
@@ -149,8 +148,7 @@ def draw(figures: Figures) -> str:
 
 def main() -> None:
     """Draw the committed result."""
-    figures = json.loads(RESULT.read_text())['figures']
-    PICTURE.write_text(draw(figures))
+    svg.write(RESULT, PICTURE, draw)
 
 
 if __name__ == '__main__':

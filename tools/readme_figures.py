@@ -16,7 +16,6 @@ documentation. So the lines between two comments there are written by this
 script. With --check it writes nothing, and fails if they would differ.
 """
 
-import argparse
 import pathlib
 import sys
 import textwrap
@@ -27,6 +26,7 @@ sys.path[:0] = [str(TOP), str(TOP / 'benchmarks'), str(TOP / 'doc' / 'ext')]
 
 import _results  # noqa: E402
 import fidelity_text  # noqa: E402
+from tools import generated  # noqa: E402
 
 README = TOP / 'README.rst'
 BEGIN = '.. figures of benchmarks/results, by tools/readme_figures.py'
@@ -138,20 +138,13 @@ def written(text: str, results: _results.Results) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        '--check', action='store_true', help='write nothing, and compare'
+    results = _results.read()
+    return generated.main(
+        __doc__,
+        README,
+        'tools/readme_figures.py',
+        lambda text: written(text, results),
     )
-    args = parser.parse_args()
-    text = README.read_text()
-    wanted = written(text, _results.read())
-    if text == wanted:
-        return 0
-    if args.check:
-        print('README.rst: run tools/readme_figures.py', file=sys.stderr)
-        return 1
-    README.write_text(wanted)
-    return 0
 
 
 if __name__ == '__main__':

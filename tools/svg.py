@@ -14,6 +14,8 @@
 
 import collections.abc
 import html
+import json
+import pathlib
 
 STYLE = (
     '.grid { stroke: #d9dfe7; stroke-width: 1 }',
@@ -62,3 +64,12 @@ def text(
         f'<text {of_kind}x="{x}" y="{y}" text-anchor="{anchor}">'
         f'{html.escape(words)}</text>'
     )
+
+
+def write(
+    result: pathlib.Path,
+    picture: pathlib.Path,
+    draw: collections.abc.Callable[[dict[str, float | None]], str],
+) -> None:
+    """Draw the figures of a result into a file."""
+    picture.write_text(draw(json.loads(result.read_text())['figures']))

@@ -19,7 +19,6 @@ sample. With --check it writes nothing, and fails if the paragraph would
 differ.
 """
 
-import argparse
 import pathlib
 import sys
 import textwrap
@@ -28,6 +27,7 @@ TOP = pathlib.Path(__file__).parents[1]
 sys.path[:0] = [str(TOP), str(TOP / 'benchmarks')]
 
 import _results  # noqa: E402
+from tools import generated  # noqa: E402
 
 OPTIONS = TOP / 'nova_diskplacer' / 'conf' / 'weights.py'
 # The option, what its help has before the paragraph, and what follows it.
@@ -113,18 +113,13 @@ def written(text: str, results: _results.Results) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--check', action='store_true')
-    args = parser.parse_args()
-    text = OPTIONS.read_text()
-    wanted = written(text, _results.read())
-    if text == wanted:
-        return 0
-    if args.check:
-        print(f'{OPTIONS}: run tools/weights_help.py', file=sys.stderr)
-        return 1
-    OPTIONS.write_text(wanted)
-    return 0
+    results = _results.read()
+    return generated.main(
+        __doc__,
+        OPTIONS,
+        'tools/weights_help.py',
+        lambda text: written(text, results),
+    )
 
 
 if __name__ == '__main__':

@@ -18,7 +18,6 @@ reads benchmarks/results/task_throughput.json and writes
 doc/source/_static/weights.svg.
 """
 
-import json
 import pathlib
 import typing
 
@@ -109,8 +108,7 @@ def draw(figures: Figures) -> str:
 
 def main() -> None:
     """Draw the committed result."""
-    figures = json.loads(RESULT.read_text())['figures']
-    PICTURE.write_text(draw(figures))
+    svg.write(RESULT, PICTURE, draw)
 
 
 if __name__ == '__main__':
